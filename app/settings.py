@@ -1,0 +1,222 @@
+"""Every setting, one class per room. ``docs/SETTINGS.md`` and ``.env.example`` are generated from these classes.
+
+Each variable is ``GRAPHKEEP_<FIELD>``; variables of the systems that graphkeep replaces are accepted as aliases.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+__all__ = [
+    "EdgeSettings",
+    "EmbeddingSettings",
+    "LimitSettings",
+    "OAuthSettings",
+    "RunSettings",
+    "Settings",
+    "StoreSettings",
+]
+
+PREFIX = "GRAPHKEEP_"
+
+
+def _split(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+def _names(*old: str) -> AliasChoices:
+    """The variables of a field, the graphkeep one first."""
+    return AliasChoices(*old)
+
+
+class _Room(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True, env_ignore_empty=True
+    )
+
+
+class RunSettings(_Room):
+    """Where graphkeep lives and listens on this machine."""
+
+    home: Path = Field(
+        default=Path("~/.graphkeep"),
+        validation_alias=_names("GRAPHKEEP_HOME", "GRAPH_MEMORY_HOME"),
+        description="Folder for the database, keys, caches and certificates.",
+    )
+    http_port: int = Field(default=8080, ge=1, le=65535, description="Plain port on the loopback interface.")
+    https_port: int = Field(default=8443, ge=1, le=65535, description="Port at which Caddy serves HTTPS.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe line logged."
+    )
+    stop_seconds: float = Field(default=10.0, gt=0, le=120, description="Longest time that stopping may take, seconds.")
+
+    @cached_property
+    def folder(self) -> Path:
+        """The home folder, absolute."""
+        return self.home.expanduser().absolute()
+
+
+class EdgeSettings(_Room):
+    """What the edge accepts."""
+
+    public_urls: CommaList = Field(
+        default=(),
+        description="Public base addresses, comma-separated, each its own issuer. Default: the two local ones.",
+    )
+    allowed_origins: CommaList = Field(
+        default=("https://claude.ai", "https://claude.com", "https://chatgpt.com", "https://vscode.dev"),
+        description="Web origins, besides the public addresses, whose pages may call the gateway.",
+    )
+    trusted_proxies: CommaList = Field(
+        default=(),
+        description="Addresses or networks whose forwarded headers are believed (the Unix socket always is).",
+    )
+    body_limit: int = Field(default=4 * 1024 * 1024, ge=1024, description="Largest request body, bytes.")
+    oauth_body_limit: int = Field(
+        default=64 * 1024, ge=1024, description="Largest body at OAuth endpoints and pages, bytes."
+    )
+    metrics_port: int | None = Field(default=None, description="Loopback port for /metrics; unset: not served.")
+
+
+class StoreSettings(_Room):
+    """The database."""
+
+    neo4j_uri: str | None = Field(
+        default=None,
+        validation_alias=_names("NEO4J_URI", "GRAPHKEEP_NEO4J_URI"),
+        description="Bolt address of an external Neo4j 2026.02 or newer; unset: a managed child process.",
+    )
+    neo4j_user: str = Field(
+        default="neo4j",
+        validation_alias=_names("NEO4J_USER", "NEO4J_USERNAME", "GRAPHKEEP_NEO4J_USER"),
+        description="Database user.",
+    )
+    neo4j_password: SecretStr | None = Field(
+        default=None,
+        validation_alias=_names("NEO4J_PASSWORD", "GRAPHKEEP_NEO4J_PASSWORD"),
+        description="Password; required for an external database.",
+    )
+    neo4j_database: str = Field(
+        default="neo4j",
+        validation_alias=_names("NEO4J_DATABASE", "GRAPHKEEP_NEO4J_DATABASE"),
+        description="Database name.",
+    )
+    pool_size: int = Field(default=50, ge=2, le=400, description="Largest number of database connections.")
+    heap: str = Field(default="1g", pattern=r"^\d+[mg]$", description="Heap of the managed database.")
+    page_cache: str = Field(default="256m", pattern=r"^\d+[mg]$", description="Page cache of the managed database.")
+
+
+class OAuthSettings(_Room):
+    """The authorization server."""
+
+    redirect_hosts: CommaList = Field(
+        default=(
+            "https://claude.ai",
+            "https://claude.com",
+            "https://chatgpt.com",
+            "https://vscode.dev",
+            "cursor://",
+            "vscode://",
+        ),
+        validation_alias=_names("GRAPHKEEP_REDIRECT_HOSTS", "OAUTH_REDIRECT_URI_HOSTS"),
+        description="Hosts and private-use schemes that clients may be redirected to; loopback always; `*` opens it.",
+    )
+    access_token_seconds: int = Field(default=3600, ge=60, le=86400, description="Life of an access token, seconds.")
+    refresh_token_days: int = Field(
+        default=30, ge=1, le=365, description="Life of a refresh token since its last use, days."
+    )
+    code_seconds: int = Field(default=60, ge=10, le=600, description="Life of an authorization code, seconds.")
+    refresh_grace_seconds: int = Field(
+        default=30,
+        ge=0,
+        le=300,
+        description="Time in which a used refresh token still yields its one successor, seconds.",
+    )
+    secret_key: SecretStr | None = Field(
+        default=None,
+        description="Key that encrypts keys at rest (32 bytes, base64url); unset: a 0600 file in the home folder.",
+    )
+    admin_tenant: str = Field(
+        default="admin",
+        validation_alias=_names("GRAPHKEEP_ADMIN_TENANT", "BOOTSTRAP_TENANT_ID"),
+        description="Name of the operators' tenant.",
+    )
+
+
+class LimitSettings(_Room):
+    """How much a tenant or client may do, and how long a call may take."""
+
+    redis_url: SecretStr | None = Field(
+        default=None, description="Redis for limits shared by several processes; unset: in process."
+    )
+    calls_per_minute: float = Field(
+        default=120, gt=0, description="Tokens that a (tenant, client) bucket gains a minute."
+    )
+    burst: int = Field(default=20, ge=1, description="Tokens that a bucket holds at most.")
+    concurrent_reads: int = Field(default=8, ge=1, description="Reads of one tenant under way at once.")
+    concurrent_writes: int = Field(default=4, ge=1, description="Writes of one tenant under way at once.")
+    concurrent_whole_graph: int = Field(
+        default=1, ge=1, description="Whole-graph calls of one tenant under way at once."
+    )
+    queue_seconds: float = Field(default=1.0, ge=0, description="Longest wait for a free slot, seconds.")
+    open_requests: int = Field(
+        default=1000, ge=1, description="Requests under way in one process before new ones are refused."
+    )
+    read_seconds: float = Field(default=15, gt=0, description="Deadline of a read, seconds.")
+    semantic_seconds: float = Field(default=30, gt=0, description="Deadline of a semantic search, seconds.")
+    embedding_seconds: float = Field(default=20, gt=0, description="Share of it that embedding may take, seconds.")
+    write_seconds: float = Field(default=15, gt=0, description="Deadline of a write, seconds: 10 + 3 + 1 + 1.")
+    cypher_seconds: float = Field(default=5, gt=0, description="Deadline of a raw Cypher read, seconds.")
+    whole_graph_seconds: float = Field(default=120, gt=0, description="Deadline of a whole-graph call, seconds.")
+    result_characters: int = Field(default=60_000, ge=1000, description="Largest result of a tool, characters.")
+    quota_entities: int = Field(default=200_000, ge=1, description="Entities of one tenant.")
+    quota_relations: int = Field(default=2_000_000, ge=1, description="Relations of one tenant.")
+
+
+class EmbeddingSettings(_Room):
+    """The embedding model."""
+
+    embedding: str = Field(
+        default="BAAI/bge-small-en-v1.5",
+        description="fastembed model name, a local model folder, `offline` (the packaged MiniLM), the http(s) address "
+        "of an OpenAI-compatible endpoint, or `none`.",
+    )
+    embedding_model: str | None = Field(default=None, description="Model name to ask an endpoint for.")
+    embedding_key: SecretStr | None = Field(default=None, description="Key of the endpoint.")
+    embedding_queue: int = Field(default=256, ge=1, description="Texts that may wait to be embedded.")
+
+
+class Settings:
+    """All rooms' settings, read from the environment once."""
+
+    def __init__(
+        self,
+        *,
+        run: RunSettings | None = None,
+        edge: EdgeSettings | None = None,
+        store: StoreSettings | None = None,
+        oauth: OAuthSettings | None = None,
+        limits: LimitSettings | None = None,
+        embedding: EmbeddingSettings | None = None,
+    ) -> None:
+        self.run = run or RunSettings()
+        self.edge = edge or EdgeSettings()
+        self.store = store or StoreSettings()
+        self.oauth = oauth or OAuthSettings()
+        self.limits = limits or LimitSettings()
+        self.embedding = embedding or EmbeddingSettings()
+
+    @cached_property
+    def addresses(self) -> tuple[str, ...]:
+        """Public base addresses without a trailing slash, the preferred one first."""
+        if self.edge.public_urls:
+            return tuple(url.rstrip("/") for url in self.edge.public_urls)
+        return (f"https://localhost:{self.run.https_port}", f"http://localhost:{self.run.http_port}")
