@@ -1,0 +1,1 @@
+"""The edge: what every request meets before anyone knows who sent it."""
