@@ -1,0 +1,71 @@
+# graphkeep: `make run` starts everything, `make test-deps && make test` proves it.
+# Paths are relative throughout, so a checkout may lie in a folder with spaces in its name.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
+# 15 minutes are what a whole run may take; pytest is stopped at 20, so that a hanging test shows itself.
+PYTEST := timeout --signal=INT --kill-after=30 1200 $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test-deps test check bench soak format lock docs clean
+
+help: ## Show what can be made.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+run: $(VENV)/.installed-run ## Start the database, the gateway and HTTPS on this machine.
+	@exec $(BIN)/graphkeep dev
+
+test-deps: ## Install the Debian packages that the tests use (once): chromium, redis-server.
+	@sh deploy/test-deps.sh
+
+test: check ## Run every test against the real parts (at most 15 minutes).
+	@status=0; $(PYTEST) -m "not soak" $(ARGS) || status=$$?; echo $$status >$(VENV)/.pytest-status; exit $$status
+
+soak: $(VENV)/.installed-all ## Run the long tests.
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+check: $(VENV)/.installed-all ## Style, types and import arrows.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.installed-all ## Measure; results as JSON and a table.
+	$(BIN)/python -m bench $(ARGS)
+
+format: $(VENV)/.installed-all ## Put the code into its one form.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-all ## Write again what is generated: .env.example, docs/SETTINGS.md, docs/TOOLS.md.
+	$(BIN)/python -m app.cli.documents
+
+lock: $(VENV)/.installed-all ## Resolve the dependencies anew.
+	$(LOCK) --all-extras -o requirements.lock
+	$(LOCK) --extra server --extra embedded --extra build -c requirements.lock -o requirements-run.lock
+
+clean: ## Remove the environment (never the data).
+	rm -rf $(VENV) dist build
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "graphkeep needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making the environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python has no venv module here (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
+
+# Hashes are checked by pip; the package itself is then installed editable, built by what the lock pinned.
+$(VENV)/.installed-run: $(BIN)/python requirements-run.lock pyproject.toml
+	@echo "Installing the locked packages (about 400 MB, once) ..."
+	@$(PIP) install --require-hashes -r requirements-run.lock
+	@$(PIP) install --no-deps --no-build-isolation -q -e .
+	@touch $@
+
+$(VENV)/.installed-all: $(BIN)/python requirements.lock pyproject.toml
+	@echo "Installing the locked packages, those for tests too (about 700 MB, once) ..."
+	@$(PIP) install -q --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -q -e .
+	@touch $@ $(VENV)/.installed-run
