@@ -5,6 +5,9 @@ Each variable is ``GRAPHKEEP_<FIELD>``; variables of the systems that graphkeep 
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -53,6 +56,10 @@ class RunSettings(_Room):
     )
     http_port: int = Field(default=8080, ge=1, le=65535, description="Plain port on the loopback interface.")
     https_port: int = Field(default=8443, ge=1, le=65535, description="Port at which Caddy serves HTTPS.")
+    socket: Path | None = Field(
+        default=None,
+        description="Unix socket at which Caddy reaches the gateway; unset: `run/gateway.sock` in the home folder.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe line logged."
     )
@@ -62,6 +69,15 @@ class RunSettings(_Room):
     def folder(self) -> Path:
         """The home folder, absolute."""
         return self.home.expanduser().absolute()
+
+    @cached_property
+    def socket_path(self) -> Path:
+        """The Unix socket, absolute; a name that the system would refuse (108 bytes) moves to the temporary folder."""
+        path = (self.socket or self.folder / "run" / "gateway.sock").expanduser().absolute()
+        if len(os.fsencode(path)) < 100:
+            return path
+        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"graphkeep-{os.getuid()}-{digest}" / "gateway.sock"
 
 
 class EdgeSettings(_Room):
