@@ -16,6 +16,7 @@
     │   ├── DatabaseUnavailable   the database cannot be reached
     │   ├── EmbeddingUnavailable  there is no model, or it does not answer
     │   └── InternalError         our fault; the log has the request id
+    ├── ProtocolError             a malformed call: a JSON-RPC error, never a tool error
     ├── OAuthError                an OAuth error response (RFC 6749 §5.2), never a tool error
     └── StartError                the process must not start; carries the exit code
 
@@ -41,6 +42,7 @@ __all__ = [
     "OAuthError",
     "Outcome",
     "Overloaded",
+    "ProtocolError",
     "QuotaExceeded",
     "RateLimited",
     "StartError",
@@ -164,6 +166,17 @@ class InternalError(CallError):
 
     reason = "internal_error"
     status = 500
+
+
+class ProtocolError(GraphkeepError):
+    """A malformed call. ``code`` is the JSON-RPC error code; ``id`` the request's, where one could be read."""
+
+    def __init__(self, code: int, message: str, *, id: int | str | None = None, status: int = 400) -> None:  # noqa: A002
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.id = id
+        self.status = status
 
 
 class OAuthError(GraphkeepError):

@@ -1,0 +1,1 @@
+"""The MCP room: one envelope, one registry, one dispatch, served in both protocol eras."""
