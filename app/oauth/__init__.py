@@ -1,0 +1,1 @@
+"""The authorization server: one module per RFC or specification."""

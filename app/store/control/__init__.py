@@ -1,0 +1,1 @@
+"""Narrow stores of control data. Their labels begin with ``_``; no tool reaches them."""
