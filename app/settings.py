@@ -54,7 +54,13 @@ class RunSettings(_Room):
         validation_alias=_names("GRAPHKEEP_HOME", "GRAPH_MEMORY_HOME"),
         description="Folder for the database, keys, caches and certificates.",
     )
-    http_port: int = Field(default=8080, ge=1, le=65535, description="Plain port on the loopback interface.")
+    http_port: int = Field(
+        default=8080,
+        ge=1,
+        le=65535,
+        validation_alias=_names("GRAPHKEEP_HTTP_PORT", "MCP_PORT", "GRAPH_MCP_HTTP_PORT"),
+        description="Plain port on the loopback interface.",
+    )
     https_port: int = Field(default=8443, ge=1, le=65535, description="Port at which Caddy serves HTTPS.")
     socket: Path | None = Field(
         default=None,
@@ -85,6 +91,7 @@ class EdgeSettings(_Room):
 
     public_urls: CommaList = Field(
         default=(),
+        validation_alias=_names("GRAPHKEEP_PUBLIC_URLS", "OAUTH_ISSUER"),
         description="Public base addresses, comma-separated, each its own issuer. Default: the two local ones.",
     )
     allowed_origins: CommaList = Field(
@@ -202,10 +209,15 @@ class EmbeddingSettings(_Room):
 
     embedding: str = Field(
         default="BAAI/bge-small-en-v1.5",
+        validation_alias=_names("GRAPHKEEP_EMBEDDING", "GRAPH_MCP_EMBED_BASE_URL", "EMBED_BASE_URL"),
         description="fastembed model name, a local model folder, `offline` (the packaged MiniLM), the http(s) address "
         "of an OpenAI-compatible endpoint, or `none`.",
     )
-    embedding_model: str | None = Field(default=None, description="Model name to ask an endpoint for.")
+    embedding_model: str | None = Field(
+        default=None,
+        validation_alias=_names("GRAPHKEEP_EMBEDDING_MODEL", "GRAPH_MCP_EMBED_MODEL"),
+        description="Model name to ask an endpoint for.",
+    )
     embedding_key: SecretStr | None = Field(default=None, description="Key of the endpoint.")
     embedding_queue: int = Field(default=256, ge=1, description="Texts that may wait to be embedded.")
 
