@@ -1,6 +1,7 @@
 """Variables of the systems that graphkeep replaces: what each became, or why it has no counterpart.
 
-A row with ``became`` is accepted as an alias of that setting (``app/settings.py``); a row without is ignored, and says why.
+A row with ``became`` is accepted as an alias of that setting (``app/settings.py``); a row without is ignored, and
+says why.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def _gone(words: str, *names: str) -> tuple[OldVariable, ...]:
     return tuple(OldVariable(name, None, words) for name in names)
 
 
-_IDENTITY: Final = "the tenant comes from the verified token alone; a header, a constant or a foreign assertion cannot choose it"
+_IDENTITY: Final = (
+    "the tenant comes from the verified token alone; a header, a constant or a foreign assertion cannot choose it"
+)
 _TOKENS: Final = "no shared secret: each agent has its own token, `graphkeep token create`"
 _LISTEN: Final = "the gateway listens on loopback and a Unix socket; Caddy alone is public"
 _TLS: Final = "Caddy serves HTTPS; a certificate of your own goes into the Caddyfile (`tls CERT KEY`)"

@@ -1,0 +1,162 @@
+"""Writes the documents that derive from the code: ``python -m app.cli.documents``. A test compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from app.cli.client.old_variables import OLD_VARIABLES
+from app.cli.client.variables import Variable, variables
+
+__all__ = ["PAGES", "env_example", "main", "settings_page", "tools_page"]
+
+_COMPOSE_VARIABLES: Final = (
+    ("GRAPHKEEP_DOMAIN", "", "Name of the public host; docker-compose.yml and the Caddyfile read it."),
+    ("GRAPHKEEP_ACME_EMAIL", "", "Address for notices of the certificate authority."),
+    ("GRAPHKEEP_NOTES", "./notes", "Folder of notes, mounted read-only."),
+    ("GRAPHKEEP_BIND_ADDR", "", "Private address to publish on, with deploy/compose.private.yml."),
+    ("NEO4J_HEAP", "1g", "Heap of the database's container."),
+    ("NEO4J_PAGECACHE", "512m", "Page cache of the database's container."),
+    ("NEO4J_MEM_LIMIT", "4g", "Memory limit of the database's container; it has no swap beyond it."),
+    ("GATEWAY_MEM_LIMIT", "2g", "Memory limit of the gateway's container."),
+    ("BOLT_BIND_ADDR", "127.0.0.1", "Address at which the database's container publishes Bolt."),
+    ("AGENT_NETWORK", "graphkeep-agents", "Docker network that agents share with the gateway."),
+    ("AGENT_NETWORK_EXTERNAL", "false", "`true`: join that network instead of making it."),
+)
+
+
+def env_example() -> str:
+    """``.env.example``: every setting as a comment, with its default."""
+    lines = [
+        "# Settings of graphkeep: copy to .env and uncomment what you change. Written by `make docs`.",
+    ]
+    for room, group in groupby(variables(), key=lambda variable: variable.room_words):
+        lines += ["", f"# == {room}"]
+        for variable in group:
+            lines += [f"# {variable.words}", f"#{variable.name}={_default(variable)}"]
+    lines += ["", "# == Read by docker-compose.yml and the Caddyfile only"]
+    for name, default, words in _COMPOSE_VARIABLES:
+        lines += [f"# {words}", f"#{name}={default}"]
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """``docs/SETTINGS.md``: every setting, and what became of the variables of older systems."""
+    lines = [
+        "# Settings",
+        "",
+        "Written by `make docs` from `app/settings.py`. A setting is an environment variable, or a line in a",
+        "file `.env` in the folder where graphkeep is started. A misspelt `GRAPHKEEP_` variable is named in a warning when a command starts.",
+    ]
+    for (room, words), group in groupby(variables(), key=lambda variable: (variable.room, variable.room_words)):
+        lines += [
+            "",
+            f"## {room.removesuffix('Settings')}: {words}",
+            "",
+            "| variable | default | what it does |",
+            "|---|---|---|",
+        ]
+        for variable in group:
+            also = f" (also {', '.join(f'`{alias}`' for alias in variable.aliases)})" if variable.aliases else ""
+            lines.append(f"| `{variable.name}`{also} | {_code(_default(variable))} | {_cell(variable.words)} |")
+    lines += [
+        "",
+        "## Containers",
+        "",
+        "Read by `docker-compose.yml` and the `Caddyfile`, not by the gateway.",
+        "",
+        "| variable | default | what it does |",
+        "|---|---|---|",
+        *(f"| `{name}` | {_code(default)} | {_cell(words)} |" for name, default, words in _COMPOSE_VARIABLES),
+        "",
+        "## Variables of older systems",
+        "",
+        "| variable | here | |",
+        "|---|---|---|",
+    ]
+    for old in OLD_VARIABLES:
+        lines.append(f"| `{old.name}` | {f'`{old.became}`' if old.became else 'not read'} | {_cell(old.words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def tools_page() -> str:
+    """``docs/TOOLS.md``: every tool of the registry with its inputs, scope and cost."""
+    from app.cli.toolsets import every_tool
+
+    lines = [
+        "# Tools",
+        "",
+        "Written by `make docs` from the registry. Success carries `ok: true`; a failure that a caller can act on is",
+        "`{ok: false, reason, message, retryable, outcome, retry_after_ms?}`, where `outcome` says whether anything was",
+        "applied.",
+        "",
+        "| tool | what for | scope | tokens | deadline | reads only |",
+        "|---|---|---|---|---|---|",
+    ]
+    tools = every_tool()
+    lines += (
+        f"| [`{tool.name}`](#{tool.name}) | {_cell(tool.title)} | `{tool.scope}` | {int(tool.cost)} "
+        f"| {tool.deadline.value} | {'yes' if tool.read_only else 'no'} |"
+        for tool in tools
+    )
+    for tool in tools:
+        lines += ["", f"## {tool.name}", "", tool.description.strip(), ""]
+        if tool.operators_only:
+            lines += [f"For operators. Everyone else: {tool.instead}", ""]
+        lines += ["| argument | type | |", "|---|---|---|", *_arguments(tool.input.model_json_schema())]
+    return "\n".join(lines) + "\n"
+
+
+def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
+    required = set(schema.get("required", ()))
+    for name, rule in schema.get("properties", {}).items():
+        words = _cell(str(rule.get("description", "")))
+        default = rule.get("default")
+        if default is not None:
+            words = f"{words} Default {_code(str(default))}.".strip()
+        yield f"| `{name}`{'' if name in required else ' (optional)'} | {_type(rule, schema)} | {words} |"
+
+
+def _type(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    if "$ref" in rule:
+        return _type(schema["$defs"][rule["$ref"].rsplit("/", 1)[-1]], schema)
+    if "anyOf" in rule:
+        return _type(next(option for option in rule["anyOf"] if option.get("type") != "null"), schema)
+    if "enum" in rule:
+        return " or ".join(f"`{value}`" for value in rule["enum"])
+    if rule.get("type") == "array":
+        return f"list of {_type(rule.get('items', {}), schema)}"
+    return str(rule.get("type", "any"))
+
+
+def _default(variable: Variable) -> str:
+    value = variable.default
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+PAGES: Final = {".env.example": env_example, "docs/SETTINGS.md": settings_page, "docs/TOOLS.md": tools_page}
+
+
+def main() -> None:
+    """Write each page into the checkout."""
+    root = Path(__file__).resolve().parents[2]
+    for name, write in PAGES.items():
+        (root / name).write_text(write(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
