@@ -44,6 +44,7 @@ class Application(Generic[Parts]):
             await opened.__aexit__(None, None, None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or live through the server's start and stop."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._app is None:
