@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from app.store.database import ControlSession, Writing
+from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["Revocation", "RevocationKind", "Revocations", "member_key", "revoke_in"]
+__all__ = ["Revocation", "RevocationKind", "Revocations", "client_key", "member_key", "revoke_in"]
 
-LONGEST_LIFE_MS: Final = 366 * 24 * 3600 * 1000
-"""No token lives longer than 365 days."""
+DAY_MS: Final = 24 * 3600 * 1000
 
 PUT = statement(
     "revocations.put",
@@ -36,6 +36,11 @@ CURRENT = statement(
     """,
     control=True,
 )
+ONE = statement(
+    "revocations.one",
+    "MATCH (r:_Revocation {id: $id}) WHERE r.expires > $now RETURN r.id AS id",
+    control=True,
+)
 SWEEP = statement(
     "revocations.sweep",
     "MATCH (r:_Revocation) WHERE r.expires <= $now WITH r LIMIT 10000 DELETE r RETURN count(*) AS swept",
@@ -54,6 +59,15 @@ class RevocationKind(StrEnum):
     """A user in one tenant: all of their tokens issued before ``before``."""
     USER = "user"
     """A user everywhere: all of their tokens issued before ``before``."""
+
+
+_LIFE_MS: Final = {
+    RevocationKind.GRANT: 2 * DAY_MS,  # an access token lives a day at most; its refresh token ends in the store
+    RevocationKind.TOKEN: 366 * DAY_MS,  # a personal token lives 365 days at most
+    RevocationKind.CLIENT: 36_500 * DAY_MS,  # a registered client's id never expires by itself
+    RevocationKind.MEMBER: 366 * DAY_MS,
+    RevocationKind.USER: 366 * DAY_MS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +97,8 @@ class Revocation:
 
     @classmethod
     def of_client(cls, client: str) -> Revocation:
-        """Every token of a client that was deleted; the key is the client's id or a hash of it."""
-        return cls._from_now(RevocationKind.CLIENT, client)
+        """Every token of a client that was deleted, and the client's id itself."""
+        return cls._from_now(RevocationKind.CLIENT, client_key(client))
 
     @classmethod
     def of_member(cls, user: str, tenant: str) -> Revocation:
@@ -99,7 +113,12 @@ class Revocation:
     @classmethod
     def _from_now(cls, kind: RevocationKind, key: str) -> Revocation:
         now = int(time.time() * 1000)
-        return cls(kind, key, now, now + LONGEST_LIFE_MS)
+        return cls(kind, key, now, now + _LIFE_MS[kind])
+
+
+def client_key(client: str) -> str:
+    """Key of a CLIENT revocation: a hash, as a registered client's id is up to 1,024 characters long."""
+    return hashlib.sha256(client.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def member_key(user: str, tenant: str) -> str:
@@ -111,7 +130,7 @@ async def revoke_in(writing: Writing, revocation: Revocation) -> None:
     """Record a revocation as part of a transaction that is under way; the later ``before`` stands."""
     await writing.run(
         PUT,
-        id=f"{revocation.kind.value}:{revocation.key}",
+        id=_id(revocation),
         kind=revocation.kind.value,
         key=revocation.key,
         before=revocation.before,
@@ -134,6 +153,11 @@ class Revocations:
 
         await self._control.write(work)
 
+    async def includes(self, revocation: Revocation) -> bool:
+        """Whether this very thing was revoked, for a decision that cannot wait for the snapshot."""
+        rows = await self._control.read(ONE, id=_id(revocation), now=int(time.time() * 1000))
+        return bool(rows)
+
     async def current(self) -> list[Revocation]:
         """Every revocation that may still concern a living token."""
         return [Revocation.of(row) for row in await self._control.read(CURRENT, now=int(time.time() * 1000))]
@@ -145,3 +169,7 @@ class Revocations:
             return await writing.run(SWEEP, now=int(time.time() * 1000))
 
         return int((await self._control.write(work))[0]["swept"])
+
+
+def _id(revocation: Revocation) -> str:
+    return f"{revocation.kind.value}:{revocation.key}"

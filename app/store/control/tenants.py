@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from app.context import EVERY_LAYER, TENANT_WIDE, TENANT_WIDE_NAME
 from app.errors import Conflict, InvalidInput, StartError
-from app.store.database import ControlSession, Writing
+from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
 __all__ = ["HOME_TENANT", "Tenant", "TenantState", "Tenants", "check_layer_name", "check_tenant_name"]

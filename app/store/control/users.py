@@ -13,7 +13,7 @@ from email_validator import EmailNotValidError, validate_email
 from app.context import EVERY_LAYER, TENANT_WIDE, Role
 from app.errors import Conflict, InvalidInput
 from app.store.control.revocations import Revocation, revoke_in
-from app.store.database import ControlSession, Writing
+from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
 __all__ = ["Membership", "User", "Users", "check_email", "default_layers"]

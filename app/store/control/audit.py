@@ -1,0 +1,136 @@
+"""The audit trail: who did what in which tenant, appended and never changed. It holds no secret and no memory text."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.context import EVERY_LAYER
+from app.store.session import ControlSession, Writing
+from app.store.statement import statement
+
+__all__ = ["Audit", "AuditEntry", "append_in"]
+
+LONGEST_LIST: Final = 500
+
+APPEND = statement(
+    "audit.append",
+    """
+    CREATE (a:_Audit {id: $id, at: $at, tenant: $of, actor: $actor, action: $action, target: $target,
+                      layers: $in_layers, detail: $detail})
+    RETURN a.id AS id
+    """,
+    writes=True,
+    control=True,
+)
+LIST = statement(
+    "audit.list",
+    """
+    MATCH (a:_Audit {tenant: $of})
+    WHERE (a.at < $at OR (a.at = $at AND a.id < $id))
+      AND ($every OR all(layer IN a.layers WHERE layer IN $readable))
+    RETURN a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action, a.target AS target,
+           a.layers AS layers, a.detail AS detail
+    ORDER BY a.at DESC, a.id DESC LIMIT $limit
+    """,
+    control=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One thing that was done. ``at`` is Unix milliseconds, ``layers`` those it was done under (partition rule 18)."""
+
+    id: str
+    at: int
+    tenant: str
+    actor: str
+    action: str
+    target: str
+    layers: tuple[str, ...]
+    detail: Mapping[str, Any]
+
+
+async def append_in(
+    writing: Writing,
+    *,
+    tenant: str,
+    actor: str,
+    action: str,
+    target: str = "",
+    layers: Collection[str] = (),
+    detail: Mapping[str, str | int | bool] | None = None,
+) -> None:
+    """Append an entry in a transaction that is under way.
+
+    ``tenant`` is the control id ("" for what concerns the gateway itself), ``actor`` a subject id or the word
+    ``command`` for the command line, ``action`` a word like ``token.create``, ``target`` the id acted upon.
+    """
+    await writing.run(
+        APPEND,
+        id=f"au-{secrets.token_hex(12)}",
+        at=int(time.time() * 1000),
+        of=tenant,
+        actor=actor,
+        action=action,
+        target=target,
+        in_layers=sorted(layers),
+        detail=json.dumps(dict(detail or {}), sort_keys=True),
+    )
+
+
+class Audit:
+    """The store of audit entries."""
+
+    def __init__(self, control: ControlSession) -> None:
+        self._control = control
+
+    async def append(
+        self,
+        *,
+        tenant: str,
+        actor: str,
+        action: str,
+        target: str = "",
+        layers: Collection[str] = (),
+        detail: Mapping[str, str | int | bool] | None = None,
+    ) -> None:
+        """Append an entry; see :func:`append_in`."""
+
+        async def work(writing: Writing) -> None:
+            await append_in(
+                writing, tenant=tenant, actor=actor, action=action, target=target, layers=layers, detail=detail
+            )
+
+        await self._control.write(work)
+
+    async def entries(
+        self, tenant: str, readable: Collection[str], *, before: AuditEntry | None = None, limit: int = 100
+    ) -> list[AuditEntry]:
+        """A tenant's entries, newest first, of those that may be read with these layers (or ``*``)."""
+        rows = await self._control.read(
+            LIST,
+            of=tenant,
+            every=EVERY_LAYER in readable,
+            readable=sorted(readable),
+            at=before.at if before else 2**53,
+            id=before.id if before else "",
+            limit=max(1, min(limit, LONGEST_LIST)),
+        )
+        return [
+            AuditEntry(
+                id=row["id"],
+                at=row["at"],
+                tenant=row["tenant"],
+                actor=row["actor"],
+                action=row["action"],
+                target=row["target"],
+                layers=tuple(row["layers"]),
+                detail=json.loads(row["detail"]),
+            )
+            for row in rows
+        ]
