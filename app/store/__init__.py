@@ -1,0 +1,1 @@
+"""The only room that knows the database: sessions, statements, schema, control stores, the embedded server."""

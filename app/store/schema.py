@@ -1,0 +1,218 @@
+"""The shape of the database: constraints, indexes, numbered migrations and the marker that says the data is ours.
+
+``_Schema {id: 'graphkeep'}`` carries the version. Migrations are idempotent and run under a write lock on that node's
+unique key, so two replicas starting at once do the work once; index commands are ``IF NOT EXISTS`` beside that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.context import Deadline
+from app.errors import StartError
+from app.store.control.schema import INDEXED, UNIQUE
+from app.store.database import Database
+from app.store.session import Writing
+from app.store.statement import statement
+
+__all__ = ["VERSION", "SchemaStatus", "ensure_vector_index", "migrate", "status"]
+
+VERSION: Final = 1
+"""The newest schema that this release knows."""
+
+_FOREIGN_EXIT: Final = 78  # EX_CONFIG of sysexits.h
+_MIGRATION_SECONDS: Final = 120.0
+_LARGEST_DIMENSION: Final = 4096
+_WORD: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*\Z")
+
+_ENTITIES: Final = (
+    "CREATE CONSTRAINT entity_identity IF NOT EXISTS FOR (n:Entity) REQUIRE (n.tenant, n.layer, n.id) IS UNIQUE",
+    "CREATE CONSTRAINT alias_identity IF NOT EXISTS FOR (n:Alias) REQUIRE (n.tenant, n.layer, n.id) IS UNIQUE",
+    "CREATE INDEX alias_target IF NOT EXISTS FOR (n:Alias) ON (n.tenant, n.layer, n.target)",
+    "CREATE INDEX entity_type IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.layer, n.type)",
+    "CREATE INDEX entity_last_seen IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.last_seen)",
+    "CREATE FULLTEXT INDEX entity_text IF NOT EXISTS FOR (n:Entity) ON EACH [n.partition, n.names, n.words] "
+    "OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace', `fulltext.eventually_consistent`: false}}",
+)
+
+MARKER: Final = statement(
+    "schema.read_marker",
+    "MATCH (s:_Schema {id: 'graphkeep'}) RETURN s.version AS version, s.fingerprint AS fingerprint",
+    control=True,
+)
+FOREIGN: Final = statement(
+    "schema.find_foreign",
+    "MATCH (n) WHERE NOT n:_Schema RETURN true AS found LIMIT 1",
+    control=True,
+)
+LOCK: Final = statement(
+    "schema.take_lock",
+    """
+    MERGE (s:_Schema {id: 'graphkeep'})
+    SET s.locked_at = datetime()
+    RETURN s.version AS version, s.fingerprint AS fingerprint
+    """,
+    writes=True,
+    control=True,
+)
+STAMP: Final = statement(
+    "schema.stamp_version",
+    """
+    MATCH (s:_Schema {id: 'graphkeep'})
+    SET s.version = $version, s.fingerprint = $fingerprint, s.migrated_at = datetime()
+    """,
+    writes=True,
+    control=True,
+)
+INDEXES: Final = statement(
+    "schema.list_indexes",
+    "SHOW INDEXES YIELD name, state, type, options RETURN name, state, type, options",
+    control=True,
+)
+AWAIT: Final = statement("schema.await_indexes", "CALL db.awaitIndexes(110)", control=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """What is known of the schema: its version (None: never migrated), and the indexes that are not online."""
+
+    version: int | None
+    waiting: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether this release can work with it as it is."""
+        return self.version == VERSION and not self.waiting
+
+
+async def status(database: Database) -> SchemaStatus:
+    """The schema as it is now.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    marker = await database.control.read(MARKER)
+    indexes = await database.control.read(INDEXES)
+    waiting = tuple(sorted(row["name"] for row in indexes if row["state"] != "ONLINE"))
+    return SchemaStatus(marker[0]["version"] if marker else None, waiting)
+
+
+async def migrate(database: Database) -> None:
+    """Bring the schema to ``VERSION``; safe to call from several processes at once and any number of times.
+
+    Raises:
+        StartError: the data is not ours, or of a newer release.
+        CallError: the database does not answer.
+    """
+    await _refuse_foreign(database)
+    control = database.control.until(Deadline.after(_MIGRATION_SECONDS), "schema")
+    marker = await control.read(MARKER)
+    if marker and _is_current(marker[0]):
+        return
+    await database.command(_unique("_Schema", ("id",)))
+
+    async def work(writing: Writing) -> None:
+        # Index commands cannot share a transaction with data; this one holds the lock while they run beside it.
+        held = (await writing.run(LOCK))[0]
+        _refuse_newer(held["version"])
+        if _is_current(held):
+            return
+        for command in _commands():
+            await database.command(command)
+        await writing.run(STAMP, version=VERSION, fingerprint=_fingerprint())
+
+    await control.write(work)
+    await control.read(AWAIT)
+
+
+async def ensure_vector_index(database: Database, dimension: int) -> None:
+    """Make the index over entity vectors of ``dimension`` floats, replacing one of another dimension; wait for it.
+
+    Raises:
+        ValueError: the engine has no index of that dimension.
+        CallError: the database does not answer.
+    """
+    if not 1 <= dimension <= _LARGEST_DIMENSION:
+        raise ValueError(f"a vector index has 1 to {_LARGEST_DIMENSION} dimensions")
+    control = database.control.until(Deadline.after(_MIGRATION_SECONDS), "schema")
+
+    async def work(writing: Writing) -> None:
+        await writing.run(LOCK)
+        present = _vector_dimension(await database.control.read(INDEXES))
+        if present != dimension:
+            if present is not None:
+                await database.command("DROP INDEX entity_embedding IF EXISTS")
+            await database.command(_vector_index(dimension))
+
+    await control.write(work)
+    await control.read(AWAIT)
+
+
+async def _refuse_foreign(database: Database) -> None:
+    # The marker is written before all other data: read after it, its absence means that the data is not ours.
+    foreign = await database.control.read(FOREIGN)
+    marker = await database.control.read(MARKER)
+    if foreign and not marker:
+        raise StartError(
+            "the database holds data that graphkeep did not write; point NEO4J_URI or NEO4J_DATABASE to an empty one",
+            exit_code=_FOREIGN_EXIT,
+        )
+    if marker:
+        _refuse_newer(marker[0]["version"])
+
+
+def _refuse_newer(version: int | None) -> None:
+    if version is not None and version > VERSION:
+        raise StartError(
+            f"the database has schema {version}, this release knows {VERSION}; start the newer release of graphkeep",
+            exit_code=_FOREIGN_EXIT,
+        )
+
+
+def _is_current(marker: dict[str, Any]) -> bool:
+    return bool(marker["version"] == VERSION and marker["fingerprint"] == _fingerprint())
+
+
+def _commands() -> tuple[str, ...]:
+    unique = (_unique(label, properties) for label, properties in UNIQUE)
+    indexed = (_index(label, properties) for label, properties in INDEXED)
+    return (*_ENTITIES, *unique, *indexed)
+
+
+def _fingerprint() -> str:
+    return hashlib.sha256("\n".join(_commands()).encode()).hexdigest()[:16]
+
+
+def _unique(label: str, properties: tuple[str, ...]) -> str:
+    name, columns = _parts(label, properties)
+    return f"CREATE CONSTRAINT {name}_unique IF NOT EXISTS FOR (n:{label}) REQUIRE ({columns}) IS UNIQUE"
+
+
+def _index(label: str, properties: tuple[str, ...]) -> str:
+    name, columns = _parts(label, properties)
+    return f"CREATE INDEX {name}_index IF NOT EXISTS FOR (n:{label}) ON ({columns})"
+
+
+def _parts(label: str, properties: tuple[str, ...]) -> tuple[str, str]:
+    for word in (label, *properties):
+        if not _WORD.match(word):
+            raise ValueError(f"{word!r} is not a plain word")
+    return "_".join(("control", label.strip("_").lower(), *properties)), ", ".join(f"n.{name}" for name in properties)
+
+
+def _vector_index(dimension: int) -> str:
+    return (
+        "CREATE VECTOR INDEX entity_embedding IF NOT EXISTS FOR (n:Entity) ON n.embedding "
+        "WITH [n.tenant, n.layer, n.type] OPTIONS {indexConfig: "
+        f"{{`vector.dimensions`: {dimension:d}, `vector.similarity_function`: 'cosine'}}}}"
+    )
+
+
+def _vector_dimension(indexes: list[dict[str, Any]]) -> int | None:
+    for row in indexes:
+        if row["name"] == "entity_embedding":
+            return int(row["options"]["indexConfig"]["vector.dimensions"])
+    return None

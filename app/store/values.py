@@ -1,0 +1,53 @@
+"""Values as they come from the database, made plain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import Any, Final
+
+from neo4j import Record
+from neo4j.time import Date, DateTime, Duration, Time
+
+__all__ = ["plain_rows"]
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None), bytes})
+
+
+def plain_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Records as dictionaries of plain values: moments become ISO 8601 text in UTC, "2026-01-02T03:04:05Z".
+
+    Raises:
+        TypeError: a statement returned a whole node, relationship or path; statements project what they need.
+    """
+    if not records:
+        return []
+    keys = records[0].keys()
+    return [
+        {key: value if type(value) in _SCALARS else _plain(value) for key, value in zip(keys, record, strict=True)}
+        for record in records
+    ]
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is list:
+        return [item if type(item) in _SCALARS else _plain(item) for item in value]
+    if kind is dict:
+        return {key: item if type(item) in _SCALARS else _plain(item) for key, item in value.items()}
+    if kind is DateTime:
+        return _moment(value)
+    if kind in {Date, Time, Duration}:
+        return value.iso_format()
+    raise TypeError(f"a statement returned a {kind.__name__}")
+
+
+def _moment(value: DateTime) -> str:
+    if value.tzinfo is None:
+        return value.iso_format()
+    utc = value.astimezone(UTC)
+    text = f"{utc.year:04d}-{utc.month:02d}-{utc.day:02d}T{utc.hour:02d}:{utc.minute:02d}:{utc.second:02d}"
+    fraction = f"{utc.nanosecond:09d}".rstrip("0")
+    return f"{text}.{fraction}Z" if fraction else f"{text}Z"

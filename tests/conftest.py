@@ -1,0 +1,100 @@
+"""What every test may use: a real server, a migrated database, fresh tenants."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.context import Deadline, Scope
+from app.store import integrity
+from app.store.database import Database, TenantSession
+from app.store.embedded import EmbeddedServer
+from app.store.schema import migrate
+
+_OPEN: list[Database] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A Neo4j server for tests."""
+
+    uri: str
+    user: str
+    password: str
+    database: str = "neo4j"
+
+    async def connect(self, *, pool_size: int = 20) -> Database:
+        return await Database.connect(self.uri, self.user, self.password, self.database, pool_size=pool_size)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    """The server named by GRAPHKEEP_TEST_NEO4J (with GRAPHKEEP_TEST_NEO4J_PASSWORD), else one of our own."""
+    named = os.environ.get("GRAPHKEEP_TEST_NEO4J")
+    if named:
+        yield Server(named, "neo4j", os.environ["GRAPHKEEP_TEST_NEO4J_PASSWORD"])
+        return
+    embedded = EmbeddedServer(tmp_path_factory.mktemp("neo4j"), engine_cache=engine_cache())
+    address = await embedded.start(print)
+    yield Server(address.uri, address.user, address.password)
+    await embedded.stop()
+
+
+def engine_cache() -> Path:
+    """Where the engine's files are kept between test runs."""
+    return Path(os.environ.get("GRAPHKEEP_ENGINE_CACHE", "~/.graphkeep/engine")).expanduser()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def database(neo4j_server: Server) -> AsyncIterator[Database]:
+    """A migrated database, shared by all tests: each works in tenants of its own."""
+    opened = await neo4j_server.connect()
+    try:
+        await opened.verify()
+        await migrate(opened)
+        _OPEN.append(opened)
+        yield opened
+        _OPEN.remove(opened)
+    finally:
+        await opened.close()
+
+
+@pytest_asyncio.fixture(scope="module", autouse=True)
+async def _whole_graph_is_sound() -> AsyncIterator[None]:
+    """After every module that used the database: no crossing relationship, no record without a partition."""
+    yield
+    for opened in _OPEN:
+        assert await integrity.check(opened) == []
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A data id that no other test knows."""
+    return "d" + secrets.token_hex(8)
+
+
+@pytest.fixture
+def open_session(database: Database) -> Callable[..., TenantSession]:
+    """``open_session(tenant, layers=("",), write_layer="", writable=None)``; writable defaults to the write layer."""
+
+    def opened(
+        tenant: str,
+        layers: Sequence[str] = ("",),
+        write_layer: str | None = "",
+        writable: Sequence[str] | None = None,
+        *,
+        seconds: float = 15.0,
+        subject: str = "tester",
+    ) -> TenantSession:
+        if writable is None:
+            writable = () if write_layer is None else (write_layer,)
+        scope = Scope(tenant, tuple(layers), tuple(writable), write_layer, subject)
+        return database.session(scope, deadline=Deadline.after(seconds), request_id="test")
+
+    return opened
