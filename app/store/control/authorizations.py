@@ -1,0 +1,148 @@
+"""Authorizations under way: what a client asked for until the person decides, and the codes that come of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.store.database import ControlSession
+from app.store.statement import statement
+
+__all__ = ["AuthorizationStore", "CodeRecord", "PendingAuthorization"]
+
+ADD_PENDING = statement(
+    "authorizations.add_pending",
+    "CREATE (p:_PendingAuthorization) SET p = $record RETURN p.id AS id",
+    writes=True,
+    control=True,
+)
+FIND_PENDING = statement(
+    "authorizations.find_pending",
+    """
+    MATCH (p:_PendingAuthorization {id: $id}) WHERE p.expires_at > $now AND p.taken IS NULL
+    RETURN properties(p) AS record
+    """,
+    control=True,
+)
+# The write lock is taken before `taken` is read: of two decisions exactly one counts.
+TAKE_PENDING = statement(
+    "authorizations.take_pending",
+    """
+    MATCH (p:_PendingAuthorization {id: $id}) WHERE p.expires_at > $now
+    SET p.locked = true
+    WITH p WHERE p.taken IS NULL
+    SET p.taken = true
+    RETURN properties(p) AS record
+    """,
+    writes=True,
+    control=True,
+)
+ADD_CODE = statement(
+    "authorizations.add_code",
+    "CREATE (c:_Code) SET c = $record RETURN c.id AS id",
+    writes=True,
+    control=True,
+)
+# The write lock is taken before `used_at` is read: of two exchanges of one code exactly one sees it unused.
+USE_CODE = statement(
+    "authorizations.use_code",
+    """
+    MATCH (c:_Code {id: $id, client: $client, issuer: $issuer})
+    SET c.locked = true
+    WITH c, c.used_at AS used_before
+    SET c.used_at = coalesce(used_before, $now)
+    REMOVE c.locked
+    RETURN properties(c) AS record, used_before
+    """,
+    writes=True,
+    control=True,
+)
+SWEEP = statement(
+    "authorizations.sweep",
+    """
+    CALL () {
+      MATCH (p:_PendingAuthorization) WHERE p.expires_at < $now RETURN p AS gone LIMIT 1000
+      UNION ALL
+      MATCH (c:_Code) WHERE c.kept_until < $now RETURN c AS gone LIMIT 1000
+    }
+    DELETE gone
+    """,
+    writes=True,
+    control=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAuthorization:
+    """A checked authorization request that waits for a person. Times are Unix seconds; ``id`` is a hash."""
+
+    id: str
+    issuer: str
+    client_id: str
+    redirect_uri: str
+    redirect_given: bool
+    state: str
+    scopes: list[str]
+    challenge: str
+    sign_in_again: bool
+    created_at: float
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRecord:
+    """An authorization code. ``id`` is its hash, ``client`` the hash of the client's id."""
+
+    id: str
+    grant: str
+    client: str
+    issuer: str
+    redirect_uri: str
+    redirect_given: bool
+    challenge: str
+    expires_at: float
+    kept_until: float
+    """So long after its end a second use is still recognised as one."""
+    used_at: float | None = None
+
+
+class AuthorizationStore:
+    """Pending authorizations and codes."""
+
+    def __init__(self, control: ControlSession) -> None:
+        self._control = control
+
+    async def add_pending(self, pending: PendingAuthorization) -> None:
+        """Keep a request until the person decides."""
+        await self._control.write(lambda writing: writing.run(ADD_PENDING, record=asdict(pending)))
+
+    async def find_pending(self, key: str, now: float) -> PendingAuthorization | None:
+        """The request, None when it was decided, has expired or never was."""
+        rows = await self._control.read(FIND_PENDING, id=key, now=now)
+        return _pending(rows[0]["record"]) if rows else None
+
+    async def take_pending(self, key: str, now: float) -> PendingAuthorization | None:
+        """The request, decided from now on: of two decisions only the first finds it."""
+        rows = await self._control.write(lambda writing: writing.run(TAKE_PENDING, id=key, now=now))
+        return _pending(rows[0]["record"]) if rows else None
+
+    async def add_code(self, code: CodeRecord) -> None:
+        """Keep a code that is about to be sent to a client."""
+        await self._control.write(
+            lambda writing: writing.run(ADD_CODE, record={k: v for k, v in asdict(code).items() if v is not None})
+        )
+
+    async def use_code(self, key: str, *, client: str, issuer: str, now: float) -> tuple[CodeRecord, bool] | None:
+        """Use up a code: the code and whether this was its first use; None when this client has no such code."""
+        rows = await self._control.write(
+            lambda writing: writing.run(USE_CODE, id=key, client=client, issuer=issuer, now=now)
+        )
+        return (CodeRecord(**rows[0]["record"]), rows[0]["used_before"] is None) if rows else None
+
+    async def sweep(self, now: float) -> None:
+        """Remove what has expired, a thousand of each at a time."""
+        await self._control.write(lambda writing: writing.run(SWEEP, now=now))
+
+
+def _pending(record: dict[str, Any]) -> PendingAuthorization:
+    return PendingAuthorization(**{name: value for name, value in record.items() if name not in ("taken", "locked")})
