@@ -135,6 +135,10 @@ class StoreSettings(_Room):
     pool_size: int = Field(default=50, ge=2, le=400, description="Largest number of database connections.")
     heap: str = Field(default="1g", pattern=r"^\d+[mg]$", description="Heap of the managed database.")
     page_cache: str = Field(default="256m", pattern=r"^\d+[mg]$", description="Page cache of the managed database.")
+    engine_cache: Path | None = Field(
+        default=None,
+        description="Folder of the managed database's program, shareable between homes; unset: `engine` in the home.",
+    )
 
 
 class OAuthSettings(_Room):
