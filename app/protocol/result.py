@@ -98,7 +98,6 @@ def refusal(envelope: Envelope, error: CallError, *, toolset: ToolsetName | None
     """A ``tools/call`` refused before it reached the SDK, in the form of the caller's era: a tool error, HTTP 200."""
     result = failure(error, toolset=toolset)
     if envelope.modern:
-        result["resultType"] = "complete"
         result["_meta"] = {SERVER_INFO_META_KEY: {"name": SERVER_NAME, "version": server_version()}}
     body = orjson.dumps({"jsonrpc": "2.0", "id": envelope.id, "result": result})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -118,11 +117,12 @@ def _encoded(payload: Mapping[str, Any]) -> str:
 
 
 def _wire(text: str, *, failed: bool) -> Wire:
-    # Read back from the text, so that the two forms cannot differ.
+    # Read back from the text, so that the two forms cannot differ. Eras before 2026-07-28 ignore resultType.
     return {
         "content": [{"type": "text", "text": text}],
         "structuredContent": orjson.loads(text),
         "isError": failed,
+        "resultType": "complete",
     }
 
 
