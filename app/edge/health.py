@@ -1,10 +1,11 @@
-"""``/healthz``: the process is alive. ``/readyz``: it can serve, and if not, what is missing, in words without secrets."""
+"""``/healthz``: the process is alive. ``/readyz``: it can serve, or what is missing, in words without secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.edge.answers import json_answer, problem
@@ -43,7 +44,7 @@ class Health:
             answer = await self._readiness()
         await answer(scope, receive, send)
 
-    async def _readiness(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    async def _readiness(self) -> Response:
         findings = {name: await check() for name, check in self._checks.items()}
         ready = not self._stopping() and all(found.ok or not found.required for found in findings.values())
         body = {

@@ -40,15 +40,11 @@ class Proxies:
         forwarded = [(name, value) for name, value in scope["headers"] if name in FORWARDED]
         settled = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] not in FORWARDED]}
         peer = scope["client"][0] if scope.get("client") else LOCAL
-        if self._believed(peer):
+        if _by_unix_socket(scope) or self._trusts(_address(peer)):
             peer = self._client(forwarded) or peer
             self._rewrite(settled, forwarded)
         context = replace(context_of(scope), peer=peer)
         await self.app(with_context(settled, context), receive, send)
-
-    def _believed(self, peer: str) -> bool:
-        # The server knows no client address for a Unix socket; every TCP connection has one.
-        return peer == LOCAL or self._trusts(_address(peer))
 
     def _trusts(self, address: Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -74,6 +70,12 @@ class Proxies:
         host = last.get(b"x-forwarded-host", b"").strip()
         if host:
             scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"host"] + [(b"host", host)]
+
+
+def _by_unix_socket(scope: Scope) -> bool:
+    # Told by our own end, (path, None): a TCP peer that is already gone has no address either.
+    server = scope.get("server")
+    return server is not None and server[1] is None
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.edge.context import context_of
+from app.edge.context import LATEST
 
 __all__ = ["SecurityHeaders"]
 
@@ -32,8 +32,6 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Go on, and complete the headers of the answer."""
-        address = context_of(scope).address
-        public = address.startswith("https://") and not address.startswith("https://localhost")
 
         async def careful(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -42,8 +40,12 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
                 if "access-control-allow-origin" in headers:
                     headers["cross-origin-resource-policy"] = "cross-origin"
-                if public:
+                if _public(scope[LATEST].context.address):
                     headers.setdefault("strict-transport-security", TRANSPORT)
             await send(message)
 
         await self.app(scope, receive, careful)
+
+
+def _public(address: str) -> bool:
+    return address.startswith("https://") and not address.startswith("https://localhost")

@@ -1,4 +1,4 @@
-"""The stage that every tool call passes: tokens, a slot, a deadline. Nothing else spends (handshake, lists, discovery)."""
+"""The stage that every tool call passes: tokens, a slot, a deadline. Handshake, discovery and lists spend nothing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,26 @@
+"""Which app answers which path. No redirects between ``/x`` and ``/x/``: a redirected POST loses its authorization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.edge.answers import not_found
+
+__all__ = ["Routes"]
+
+
+class Routes:
+    """``apps`` by exact path (a trailing slash is the same path), then ``routes``, then 404."""
+
+    def __init__(self, apps: Mapping[str, ASGIApp], routes: Sequence[BaseRoute] = ()) -> None:
+        self._apps = dict(apps)
+        self._router = Router(routes=routes, redirect_slashes=False, default=not_found)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request to its app."""
+        path = scope["path"]
+        app = self._apps.get(path) or self._apps.get(path.rstrip("/")) or self._router
+        await app(scope, receive, send)

@@ -1,0 +1,71 @@
+"""The edge in its order, the outermost stage first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Scope
+
+from app.edge.access_log import AccessLog
+from app.edge.answers import problem
+from app.edge.body_limit import BodyLimit
+from app.edge.context import Stage
+from app.edge.drain import Drain, InFlight
+from app.edge.errors import Errors
+from app.edge.host import PROBES, Host
+from app.edge.metrics import Measured, Metrics
+from app.edge.origin import Origin
+from app.edge.proxies import Proxies
+from app.edge.request_id import RequestId
+from app.edge.security_headers import SecurityHeaders
+from app.limits.admission import Admission, LoopLag
+from app.settings import Settings
+
+__all__ = ["Instruments", "edge"]
+
+INGEST_BODY: Final = 6 * 1024 * 1024
+"""Largest body of ``graph_ingest``: a document of 2 MB in base64, and JSON's escapes (design §8)."""
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What the edge measures and keeps of the requests under way."""
+
+    metrics: Metrics = field(default_factory=Metrics)
+    drain: Drain = field(default_factory=Drain)
+    lag: LoopLag = field(default_factory=LoopLag)
+
+
+def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
+    """The stages that each request passes first, whoever sent it."""
+    origins = (*settings.addresses, *settings.edge.allowed_origins)
+    limits = settings.limits
+    return (
+        RequestId,
+        partial(Measured, metrics=instruments.metrics),
+        AccessLog,
+        SecurityHeaders,
+        Errors,
+        partial(Proxies, trusted=settings.edge.trusted_proxies),
+        partial(Admission, open_requests=limits.open_requests, lag=instruments.lag, refuse=_busy, exempt=PROBES),
+        partial(InFlight, drain=instruments.drain),
+        partial(Host, addresses=settings.addresses),
+        partial(Origin, allowed=origins),
+        partial(BodyLimit, limit_of=partial(_largest_body, settings)),
+    )
+
+
+def _busy(scope: Scope) -> ASGIApp:
+    message = "The gateway has too much under way; nothing was done. Try again shortly."
+    return problem(scope, 503, "overloaded", message, headers={"retry-after": "1"}, retryable=True)
+
+
+def _largest_body(settings: Settings, scope: Scope) -> int:
+    if scope["path"].rstrip("/") != "/mcp":
+        return settings.edge.oauth_body_limit
+    if Headers(scope=scope).get("mcp-name") == "graph_ingest":
+        return max(settings.edge.body_limit, INGEST_BODY)
+    return settings.edge.body_limit
