@@ -48,7 +48,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Written by `make docs` from `app/settings.py`. A setting is an environment variable, or a line in a",
-        "file `.env` in the folder where graphkeep is started. A misspelt `GRAPHKEEP_` variable is named in a warning when a command starts.",
+        "file `.env` in the folder where graphkeep is started. A misspelt `GRAPHKEEP_` variable is named in a warning",
+        "when a command starts.",
     ]
     for (room, words), group in groupby(variables(), key=lambda variable: (variable.room, variable.room_words)):
         lines += [
@@ -88,9 +89,9 @@ def tools_page() -> str:
     lines = [
         "# Tools",
         "",
-        "Written by `make docs` from the registry. Success carries `ok: true`; a failure that a caller can act on is",
-        "`{ok: false, reason, message, retryable, outcome, retry_after_ms?}`, where `outcome` says whether anything was",
-        "applied.",
+        "Written by `make docs` from the registry. Success carries `ok: true`; a failure that a caller can act on",
+        "is `{ok: false, reason, message, retryable, outcome, retry_after_ms?}`, where `outcome` says whether anything",
+        "was applied.",
         "",
         "| tool | what for | scope | tokens | deadline | reads only |",
         "|---|---|---|---|---|---|",

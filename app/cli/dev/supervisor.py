@@ -1,0 +1,116 @@
+"""Starts the database, the gateway and Caddy, says that they are ready, and stops them in the opposite order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from app.cli.client.console import emit, note, require, say
+from app.cli.database import connected, managed
+from app.cli.dev.caddy import Caddy
+from app.cli.dev.ground import check_ports, own_home
+from app.cli.dev.stopping import Stopped, listening, unless_stopped
+from app.cli.dev.welcome import Welcome
+from app.cli.first import ensure_first_owner
+from app.cli.signin import sign_in_link
+from app.settings import RunSettings, Settings
+
+__all__ = ["run"]
+
+
+def run(settings: Settings, *, owner: str | None, as_json: bool) -> None:
+    """Run everything until Ctrl-C or SIGTERM.
+
+    Raises:
+        StartError: something that must hold does not; whatever had been started was stopped again.
+    """
+    require("server", "embedded")
+    import uvloop
+
+    uvloop.run(_run(_quiet(settings), owner=owner, as_json=as_json))
+
+
+async def _run(settings: Settings, *, owner: str | None, as_json: bool) -> None:
+    with listening(note) as stop:
+        try:
+            await _live(settings, stop, owner=owner, as_json=as_json)
+        except Stopped:
+            pass
+        else:
+            note("Stopped.")
+
+
+async def _live(settings: Settings, stop: asyncio.Event, *, owner: str | None, as_json: bool) -> None:
+    home = settings.run.folder
+    caddy = Caddy(home=home, port=settings.run.https_port, socket=settings.run.socket_path, progress=note)
+
+    def before() -> None:
+        caddy.clear()
+        check_ports({"GRAPHKEEP_HTTP_PORT": settings.run.http_port, "GRAPHKEEP_HTTPS_PORT": settings.run.https_port})
+
+    async with AsyncExitStack() as stack:
+        if settings.store.neo4j_uri is not None:
+            # The managed database holds the home folder itself.
+            stack.enter_context(own_home(home))
+        used = await unless_stopped(stop, stack.enter_async_context(managed(settings, note, before=before)))
+        welcome = await unless_stopped(stop, _welcome(used, caddy, owner))
+        stack.push_async_callback(caddy.stop)
+        await _serve(used, stop, caddy, lambda: emit(welcome.line()) if as_json else say(welcome.words()))
+
+
+async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welcome:
+    """Make the first records and a fresh way in."""
+    https, http = f"https://localhost:{settings.run.https_port}", f"http://localhost:{settings.run.http_port}"
+    async with connected(settings) as database:
+        user = await ensure_first_owner(database, settings, owner)
+        links = {address: await sign_in_link(database, settings, user, address) for address in settings.addresses}
+    return Welcome(
+        https=https,
+        http=http,
+        home=settings.run.folder,
+        links=links,
+        owner=user.email,
+        root_certificate=caddy.root_certificate,
+    )
+
+
+async def _serve(settings: Settings, stop: asyncio.Event, caddy: Caddy, announce: Callable[[], None]) -> None:
+    """Serve until ``stop``; Caddy is opened when the gateway answers, and whatever fails stops the rest."""
+    from app.server import serve
+
+    ready = asyncio.Event()
+
+    async def open_to_clients() -> None:
+        await ready.wait()
+        await caddy.start()
+        announce()
+        await caddy.watch()
+
+    serving = asyncio.ensure_future(serve(settings, ready=ready.set, stop=stop))
+    opening = asyncio.ensure_future(open_to_clients())
+    await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    try:
+        await serving
+    finally:
+        caddy.expect_end()
+        opening.cancel()
+        await asyncio.wait({opening})
+    if not opening.cancelled():
+        opening.result()
+
+
+def _quiet(settings: Settings) -> Settings:
+    """Only warnings beside the welcome, unless a level was asked for."""
+    if "log_level" in settings.run.model_fields_set:
+        return settings
+    run: RunSettings = settings.run.model_copy(update={"log_level": "warning"})
+    return Settings(
+        run=run,
+        edge=settings.edge,
+        store=settings.store,
+        oauth=settings.oauth,
+        limits=settings.limits,
+        embedding=settings.embedding,
+    )

@@ -1,0 +1,126 @@
+"""Commands about tenants, users and personal tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.client.console import emit, require, say
+from app.cli.client.reading import read_settings
+
+if TYPE_CHECKING:
+    from app.cli.administration import Administration
+
+__all__ = ["tenants", "tokens", "users"]
+
+tenants = typer.Typer(help="Tenants: each a memory of its own.", no_args_is_help=True)
+users = typer.Typer(help="People and what they are in a tenant.", no_args_is_help=True)
+tokens = typer.Typer(help="Personal access tokens, for agents without a browser.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
+
+
+@tenants.command("add")
+def tenant_add(
+    name: Annotated[str, typer.Argument(help="Name, for example family-archive.")], as_json: Json = False
+) -> None:
+    """Make a tenant."""
+    made = _do(lambda administration: administration.add_tenant(name))
+    _answer(made, f"Tenant {made['name']} made. Next: graphkeep user add EMAIL --tenant '{made['name']}'", as_json)
+
+
+@tenants.command("list")
+def tenant_list(as_json: Json = False) -> None:
+    """List the tenants."""
+    found = _do(lambda administration: administration.tenants())
+    if as_json:
+        emit({"tenants": found})
+    for tenant in () if as_json else found:
+        say(f"{tenant['name']}\t{tenant['state']}{' (operators)' if tenant['admin'] else ''}")
+
+
+@users.command("add")
+def user_add(
+    email: Annotated[str, typer.Argument(help="E-mail address: the name of the account.")],
+    tenant: Annotated[str, typer.Option(help="Tenant that they belong to.")],
+    role: Annotated[str, typer.Option(help="owner, member or reader.")] = "member",
+    as_json: Json = False,
+) -> None:
+    """Make someone a member of a tenant, and print a link that signs them in once."""
+    made = _do(lambda administration: administration.add_user(email, tenant, role))
+    _answer(
+        made,
+        f"{made['email']} is {made['role']} of {made['tenant']}. Give them this link, it signs them in once:\n"
+        + "\n".join(made["signin"]),
+        as_json,
+    )
+
+
+@tokens.command("create")
+def token_create(
+    user: Annotated[str, typer.Option(help="E-mail address of the user that the token acts for.")],
+    tenant: Annotated[str, typer.Option(help="Tenant that it is bound to.")],
+    scope: Annotated[
+        list[str] | None, typer.Option(help="A scope, repeatable. Default: all that the role allows.")
+    ] = None,
+    read_layer: Annotated[
+        list[str] | None, typer.Option(help="A layer to read, repeatable. Default: all that the user may.")
+    ] = None,
+    write_layer: Annotated[
+        list[str] | None,
+        typer.Option(help="A layer to write, repeatable; the first is where writes go. Default: tenant-wide."),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=365, help="Days that it is valid.")] = 90,
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it once: only its id is stored."""
+    made = _do(
+        lambda administration: administration.create_token(
+            user, tenant, scopes=scope or (), read=read_layer or (), write=write_layer or (), days=days
+        )
+    )
+    _answer(made, made["token"], as_json)
+
+
+@tokens.command("list")
+def token_list(
+    user: Annotated[str | None, typer.Option(help="Only this user's.")] = None, as_json: Json = False
+) -> None:
+    """List tokens by id; the tokens themselves are stored nowhere."""
+    found = _do(lambda administration: administration.tokens(user))
+    if as_json:
+        emit({"tokens": found})
+    for token in () if as_json else found:
+        say("\t".join((token["id"], token["user"], token["tenant"], token["state"], token["expires"], token["scopes"])))
+
+
+@tokens.command("revoke")
+def token_revoke(
+    token_id: Annotated[str, typer.Argument(help="Id from `graphkeep token list`.")], as_json: Json = False
+) -> None:
+    """End a token; every gateway follows within 5 seconds."""
+    ended = _do(lambda administration: administration.revoke_token(token_id))
+    _answer(ended, f"Token {ended['id']} is revoked.", as_json)
+
+
+def _answer(value: Mapping[str, Any], words: str, as_json: bool) -> None:
+    if as_json:
+        emit(value)
+    else:
+        say(words)
+
+
+def _do(work: Callable[[Administration], Awaitable[Any]]) -> Any:
+    require("server")
+    from app.cli.administration import administration
+
+    settings = read_settings()
+
+    async def run() -> Any:
+        async with administration(settings) as opened:
+            return await work(opened)
+
+    return asyncio.run(run())

@@ -1,0 +1,82 @@
+"""The commands. Each imports what it needs when it runs, so that ``graphkeep --help`` works with the base alone."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from app.cli import people
+from app.cli.client.console import emit, require, say
+from app.cli.client.reading import read_settings
+
+__all__ = ["commands"]
+
+commands = typer.Typer(
+    name="graphkeep",
+    help="One private graph memory for people and their agents, reachable from every device over MCP.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+commands.add_typer(people.tenants, name="tenant")
+commands.add_typer(people.users, name="user")
+commands.add_typer(people.tokens, name="token")
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
+
+
+@commands.command()
+def dev(
+    owner: Annotated[str | None, typer.Option(help="E-mail address of the first owner.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+) -> None:
+    """Run everything on this machine: the database, the gateway, HTTPS."""
+    require("server", "embedded")
+    from app.cli.dev.supervisor import run
+
+    run(read_settings(), owner=owner, as_json=as_json)
+
+
+@commands.command()
+def serve() -> None:
+    """Run the gateway alone (and the database, unless NEO4J_URI names one), behind a proxy of your own."""
+    require("server")
+    from app.cli.serving import run
+
+    run(read_settings())
+
+
+@commands.command()
+def stdio(
+    tenant: Annotated[str | None, typer.Option(help="Tenant to serve. Default: home.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose tools and layers. Default: the tenant's first owner.")] = None,
+) -> None:
+    """Serve the tools to one local client over standard input and output."""
+    require("server")
+    from app.cli.local import run
+
+    run(read_settings(), tenant=tenant, user=user)
+
+
+@commands.command()
+def doctor(
+    as_json: Json = False,
+    alive: Annotated[bool, typer.Option("--alive", help="Only ask whether the gateway of this home answers.")] = False,
+) -> None:
+    """Say what works and what does not: settings, database, schema, model, addresses. Exit code 1 if anything fails."""
+    require("server")
+    from app.cli.doctor import run
+
+    raise typer.Exit(run(read_settings(), as_json=as_json, alive=alive))
+
+
+@commands.command()
+def version(as_json: Json = False) -> None:
+    """Print the version."""
+    found = installed_version("graphkeep")
+    if as_json:
+        emit({"version": found})
+    else:
+        say(found)
