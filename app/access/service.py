@@ -48,8 +48,12 @@ def accounts_of(settings: Settings, database: Database) -> Accounts:
 
 
 @contextlib.asynccontextmanager
-async def open_access(settings: Settings, database: Database) -> AsyncIterator[Access]:
+async def open_access(
+    settings: Settings, database: Database, *, migrated: asyncio.Event | None = None
+) -> AsyncIterator[Access]:
     """Open the room on a migrated database; one that is away is no failure.
+
+    With ``migrated`` the database is left alone until that is set: what were written before would look foreign.
 
     Raises:
         StartError: the secret key is unusable, or not the one that sealed the stored keys.
@@ -59,12 +63,13 @@ async def open_access(settings: Settings, database: Database) -> AsyncIterator[A
     vault = Vault(Keys(database.control), sealer)
     snapshot = Snapshot(database.control, vault, sealer, home)
     snapshot.load()
-    with contextlib.suppress(CallError):
-        await snapshot.refresh()
+    if migrated is None or migrated.is_set():
+        with contextlib.suppress(CallError):
+            await snapshot.refresh()
     verifier = Verifier(snapshot)
     accounts = Accounts(database.control, vault, admin_tenant=settings.oauth.admin_tenant)
     tasks = [
-        asyncio.create_task(snapshot.run(), name="snapshot"),
+        asyncio.create_task(_keep_fresh(snapshot, migrated), name="snapshot"),
         asyncio.create_task(_note_uses(verifier, database), name="token uses"),
     ]
     try:
@@ -76,6 +81,12 @@ async def open_access(settings: Settings, database: Database) -> AsyncIterator[A
         tokens = PersonalTokens(database.control.until(Deadline.after(LAST_NOTE_SECONDS), "token uses"))
         with contextlib.suppress(CallError):
             await tokens.note_use(verifier.take_uses())
+
+
+async def _keep_fresh(snapshot: Snapshot, migrated: asyncio.Event | None) -> None:
+    if migrated is not None:
+        await migrated.wait()
+    await snapshot.run()
 
 
 async def _note_uses(verifier: Verifier, database: Database) -> None:

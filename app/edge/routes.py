@@ -21,6 +21,9 @@ class Routes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app."""
-        path = scope["path"]
-        app = self._apps.get(path) or self._apps.get(path.rstrip("/")) or self._router
-        await app(scope, receive, send)
+        path = scope["path"].rstrip("/")
+        app = self._apps.get(path)
+        if app is not None:  # the stages behind compare paths: they see one spelling only
+            await app({**scope, "path": path}, receive, send)
+        else:
+            await self._router(scope, receive, send)

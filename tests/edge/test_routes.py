@@ -25,7 +25,7 @@ async def test_mcp_takes_post_only_and_says_so(serve: Serve) -> None:
 
 async def test_a_trailing_slash_is_the_same_endpoint_and_never_a_redirect(serve: Serve) -> None:
     async with serve(Routes({"/mcp": PostOnly(answers)})) as server, server.client() as client:
-        assert (await client.post("/mcp/")).status_code == 200
+        assert body_of(await client.post("/mcp/")) == {"path": "/mcp"}
 
 
 async def test_an_unknown_path_is_a_404_with_the_request_id_for_programs_and_people(serve: Serve) -> None:
@@ -71,7 +71,7 @@ async def test_metrics_count_requests_under_bounded_labels_and_have_no_public_pa
     async with serve(Routes({"/mcp": PostOnly(answers)})) as server, server.client() as client:
         await client.post("/mcp")
         for number in range(5):
-            await client.request("BREW", f"/no-such-{number}")
+            await client.request("PROPFIND", f"/no-such-{number}")
         assert (await client.get("/metrics")).status_code == 404
         registry = server.instruments.metrics.registry
     counted = {
