@@ -19,14 +19,12 @@ from app.errors import CallError, DeadlineExceeded, InsufficientScope, InternalE
 from app.protocol.arguments import arguments_digest, validated
 from app.protocol.envelope import Envelope
 from app.protocol.registry import Registry
-from app.protocol.result import RESULT_CHARACTERS, TooLarge, failure, success, unexpected
+from app.protocol.result import RESULT_CHARACTERS, Answer, TooLarge, failure, success, unexpected
 
 __all__ = ["Dispatcher"]
 
 GRACE: Final = 0.5
 """Seconds after the deadline in which a handler may still give its own, better informed, answer."""
-
-Wire = dict[str, Any]
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +58,7 @@ class Dispatcher:
         self._characters = result_characters
         self._check = check_results
 
-    async def call(self, envelope: Envelope, context: RequestContext, progress: Progress) -> Wire:
+    async def call(self, envelope: Envelope, context: RequestContext, progress: Progress) -> Answer:
         """Run the tool that the envelope names; a failed call is a result too.
 
         Raises:
@@ -79,7 +77,7 @@ class Dispatcher:
 
     async def _answered(
         self, tool: Tool, arguments: Mapping[str, Any], context: RequestContext, progress: Progress
-    ) -> Wire:
+    ) -> Answer:
         principal, deadline = _admitted(context)
         refuse_unreachable(tool, principal)
         if tool.scope not in principal.grant.scopes:
@@ -101,7 +99,7 @@ class Dispatcher:
         )
         return await self._wrapped(_Work(tool, call, given))
 
-    async def _wrapped(self, work: _Work) -> Wire:
+    async def _wrapped(self, work: _Work) -> Answer:
         result = await self._run(work)
         if not work.tool.read_only:
             return _written(result, self._characters)
@@ -137,7 +135,7 @@ def _admitted(context: RequestContext) -> tuple[Principal, Deadline]:
     return context.principal, context.deadline
 
 
-def _written(result: Mapping[str, Any], characters: int) -> Wire:
+def _written(result: Mapping[str, Any], characters: int) -> Answer:
     """The result of a write, which was applied however long its report is."""
     try:
         return success(result, limit=characters)

@@ -143,4 +143,5 @@ def _rules(tool: Tool) -> Iterator[tuple[bool, str]]:
     yield tool.read_only and tool.destructive, "what only reads destroys nothing"
     yield tool.read_only and tool.scope.endswith(":write"), "what only reads needs no scope to write"
     yield not tool.read_only and tool.scope.endswith(":read"), "what writes needs a scope to write"
+    yield "ok" in tool.output.model_fields, "the envelope adds ok to a result, the tool does not"
     yield tool.operators_only and not tool.instead.strip(), "an operators' tool says what others use instead"

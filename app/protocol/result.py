@@ -7,6 +7,7 @@ content and as JSON text with the same data, since some clients show their model
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple
@@ -18,7 +19,18 @@ from app.contract import ToolsetName
 from app.errors import CallError, InsufficientScope, InternalError, InvalidInput
 from app.protocol.envelope import Envelope
 
-__all__ = ["RESULT_CHARACTERS", "SERVER_NAME", "Refusal", "TooLarge", "failure", "refusal", "server_version", "success"]
+__all__ = [
+    "RESULT_CHARACTERS",
+    "SERVER_NAME",
+    "Answer",
+    "Refusal",
+    "TooLarge",
+    "failure",
+    "refusal",
+    "server_version",
+    "success",
+    "unexpected",
+]
 
 SERVER_NAME: Final = "graphkeep"
 
@@ -40,6 +52,33 @@ class TooLarge(InvalidInput):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call answers. ``text`` is one JSON object: sent as text and, the same bytes, as structured content."""
+
+    text: str
+    failed: bool
+
+    def result(self) -> Wire:
+        """The JSON-RPC result as the SDK sends it; eras before 2026-07-28 drop ``resultType``."""
+        return {**self._content(orjson.loads(self.text)), "resultType": "complete"}
+
+    def body(self, envelope: Envelope) -> bytes:
+        """The whole JSON-RPC response in the form of the caller's era."""
+        result = self._content(orjson.Fragment(self.text))
+        if envelope.modern:
+            result["resultType"] = "complete"
+            result["_meta"] = {SERVER_INFO_META_KEY: {"name": SERVER_NAME, "version": server_version()}}
+        return orjson.dumps({"jsonrpc": "2.0", "id": envelope.id, "result": result})
+
+    def _content(self, structured: Any) -> Wire:
+        return {
+            "content": [{"type": "text", "text": self.text}],
+            "structuredContent": structured,
+            "isError": self.failed,
+        }
+
+
 class Refusal(NamedTuple):
     """An HTTP answer made without the SDK."""
 
@@ -57,7 +96,7 @@ def server_version() -> str:
         return "0"
 
 
-def success(payload: Mapping[str, Any], *, limit: int = RESULT_CHARACTERS, cut: bool = True) -> Wire:
+def success(payload: Mapping[str, Any], *, limit: int = RESULT_CHARACTERS, cut: bool = True) -> Answer:
     """The result of a call that succeeded, at most ``limit`` characters of text.
 
     A longer one loses the ends of its longest lists and says so (``truncated: true``, ``omitted: {list: how many}``).
@@ -66,15 +105,15 @@ def success(payload: Mapping[str, Any], *, limit: int = RESULT_CHARACTERS, cut: 
         TooLarge: it is longer and ``cut`` is False, or no list is left to cut.
         TypeError: the payload holds something that JSON cannot say.
     """
-    text = _encoded({**payload, "ok": True})
+    text = _encoded({"ok": True, **payload})
     if len(text) > limit:
         if not cut:
             raise TooLarge(len(text), limit)
         text = _shortened(text, limit)
-    return _wire(text, failed=False)
+    return Answer(text, failed=False)
 
 
-def failure(error: CallError, *, toolset: ToolsetName | None = None) -> Wire:
+def failure(error: CallError, *, toolset: ToolsetName | None = None) -> Answer:
     """The result of a call that failed in a way its caller can act on."""
     payload: Wire = {
         "ok": False,
@@ -91,15 +130,12 @@ def failure(error: CallError, *, toolset: ToolsetName | None = None) -> Wire:
         payload["field"] = error.field
     if isinstance(error, InsufficientScope):
         payload["scopes"] = sorted(error.scopes)
-    return _wire(_encoded(payload), failed=True)
+    return Answer(_encoded(payload), failed=True)
 
 
 def refusal(envelope: Envelope, error: CallError, *, toolset: ToolsetName | None = None) -> Refusal:
     """A ``tools/call`` refused before it reached the SDK, in the form of the caller's era: a tool error, HTTP 200."""
-    result = failure(error, toolset=toolset)
-    if envelope.modern:
-        result["_meta"] = {SERVER_INFO_META_KEY: {"name": SERVER_NAME, "version": server_version()}}
-    body = orjson.dumps({"jsonrpc": "2.0", "id": envelope.id, "result": result})
+    body = failure(error, toolset=toolset).body(envelope)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     return Refusal(200, headers, body)
 
@@ -114,16 +150,6 @@ def unexpected(request_id: str, *, writes: bool) -> InternalError:
 
 def _encoded(payload: Mapping[str, Any]) -> str:
     return orjson.dumps(payload, option=orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY).decode()
-
-
-def _wire(text: str, *, failed: bool) -> Wire:
-    # Read back from the text, so that the two forms cannot differ. Eras before 2026-07-28 ignore resultType.
-    return {
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": orjson.loads(text),
-        "isError": failed,
-        "resultType": "complete",
-    }
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -29,7 +29,7 @@ from app.errors import CallError, ProtocolError
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import ENVELOPE, Envelope, parse
 from app.protocol.registry import Registry
-from app.protocol.result import failure
+from app.protocol.result import Answer, failure
 from app.protocol.server import mcp_server
 
 __all__ = ["Admit", "LocalProtocol", "standard_streams"]
@@ -92,7 +92,7 @@ class LocalProtocol:
         message = jsonrpc_message_adapter.validate_python(orjson.loads(line))
         return SessionMessage(message, metadata=ServerMessageMetadata(request_context=_LocalRequest(scope)))
 
-    async def _call(self, envelope: Envelope, context: RequestContext, progress: Progress) -> dict[str, Any]:
+    async def _call(self, envelope: Envelope, context: RequestContext, progress: Progress) -> Answer:
         try:
             async with self._admit(envelope, context) as admitted:
                 return await self._dispatcher.call(envelope, admitted, progress)

@@ -6,57 +6,69 @@ Attribute names follow OpenTelemetry's conventions for MCP and generative AI.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from opentelemetry import trace
 from opentelemetry.propagate import extract
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import Span, SpanKind, StatusCode
 
 __all__ = ["Tracing"]
 
+METHODS: Final = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "ping"})
+
 
 class Tracing:
-    """One span a message; without an OpenTelemetry SDK it costs next to nothing."""
+    """One span a message; without an OpenTelemetry SDK it costs next to nothing. ``tools`` are the names we know."""
 
-    def __init__(self, *, methods: Container[str], tools: Container[str]) -> None:
-        self._methods = methods
+    def __init__(self, tools: Mapping[str, Any]) -> None:
         self._tools = tools
         self._tracer = trace.get_tracer("graphkeep.protocol")
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Run the rest inside a span."""
-        # Names that are not ours are left out: a caller must not choose how many series there are.
-        method = ctx.method if ctx.method in self._methods else "other"
-        name = (ctx.params or {}).get("name") if method == "tools/call" else None
-        tool = name if isinstance(name, str) and name in self._tools else None
-        attributes = {"mcp.method.name": method, "mcp.protocol.version": ctx.protocol_version}
-        if tool is not None:
-            attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+        """Run the rest of the SDK's chain inside a span."""
+        name = (ctx.params or {}).get("name") if ctx.method == "tools/call" else None
+        with self.span(ctx.method, name, version=ctx.protocol_version, meta=ctx.meta or {}) as span:
+            result = await call_next(ctx)
+            if isinstance(result, dict) and result.get("isError") is True:
+                self.failed(span)
+            return result
+
+    @contextmanager
+    def span(self, method: str, tool: object, *, version: str | None, meta: Mapping[str, Any]) -> Iterator[Span]:
+        """A span around one message. Names that are not ours are left out: no caller chooses how many series exist."""
+        method = method if method in METHODS else "other"
+        attributes = {"mcp.method.name": method, "mcp.protocol.version": version or ""}
+        known = tool if isinstance(tool, str) and tool in self._tools else None
+        if known is not None:
+            attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": known}
         with self._tracer.start_as_current_span(
-            f"{method} {tool}" if tool else method,
-            context=_parent(ctx),
+            f"{method} {known}" if known else method,
+            context=_parent(meta),
             kind=SpanKind.SERVER,
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             try:
-                result = await call_next(ctx)
+                yield span
             except Exception as error:
                 kind = str(error.error.code) if isinstance(error, MCPError) else type(error).__qualname__
-                span.set_attribute("error.type", kind)
-                span.set_status(StatusCode.ERROR)
+                self.failed(span, kind)
                 raise
-            if isinstance(result, dict) and result.get("isError") is True:
-                span.set_attribute("error.type", "tool_error")
-                span.set_status(StatusCode.ERROR)
-            return result
+
+    @staticmethod
+    def failed(span: Span, kind: str = "tool_error") -> None:
+        """Mark a span as failed, without words."""
+        span.set_attribute("error.type", kind)
+        span.set_status(StatusCode.ERROR)
 
 
-def _parent(ctx: ServerRequestContext[Any, Any]) -> Any:
+def _parent(meta: Mapping[str, Any]) -> Any:
     """The caller's trace, where it gave one in ``_meta`` (SEP-414); else that of the HTTP request."""
-    carrier = {key: value for key, value in (ctx.meta or {}).items() if isinstance(value, str)}
-    return extract(carrier) if "traceparent" in carrier else None
+    if not isinstance(meta.get("traceparent"), str):
+        return None
+    return extract({key: value for key, value in meta.items() if isinstance(value, str)})
