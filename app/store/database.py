@@ -11,7 +11,7 @@ from neo4j.exceptions import AuthError, ClientError, ConfigurationError, Unsuppo
 from app.context import Deadline, Scope
 from app.errors import StartError
 from app.store.execution import Execution
-from app.store.failures import DATABASE_FAILURES, translate, unavailable
+from app.store.failures import DATABASE_FAILURES, unavailable
 from app.store.idempotency import Idempotency
 from app.store.session import ControlSession, TenantSession, Writing
 
@@ -83,7 +83,6 @@ class Database:
                 "the database named by NEO4J_DATABASE does not exist on this server", exit_code=_CONFIGURATION_EXIT
             ) from error
         except DATABASE_FAILURES as error:
-            translate(error, outcome="not_applied", statement="verify", request_id="start")
             raise unavailable("not_applied") from error
         self._check_version(summary.server.agent)
 

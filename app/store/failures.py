@@ -24,7 +24,7 @@ from neo4j.exceptions import (
 
 from app.errors import CallError, Conflict, DatabaseUnavailable, DeadlineExceeded, InternalError, Outcome, Overloaded
 
-__all__ = ["DATABASE_FAILURES", "Again", "again", "backoff", "called_off", "commit_outcome", "translate"]
+__all__ = ["DATABASE_FAILURES", "Again", "again", "backoff", "called_off", "commit_outcome", "translate", "unavailable"]
 
 DATABASE_FAILURES: Final = (Neo4jError, DriverError, OSError)
 """Everything that the driver raises for what happens outside this process."""

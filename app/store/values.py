@@ -45,9 +45,10 @@ def _plain(value: Any) -> Any:
 
 
 def _moment(value: DateTime) -> str:
-    if value.tzinfo is None:
+    offset = value.utcoffset()
+    if offset is None:
         return value.iso_format()
-    utc = value.astimezone(UTC)
+    utc = value.astimezone(UTC) if offset else value
     text = f"{utc.year:04d}-{utc.month:02d}-{utc.day:02d}T{utc.hour:02d}:{utc.minute:02d}:{utc.second:02d}"
     fraction = f"{utc.nanosecond:09d}".rstrip("0")
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"
