@@ -1,0 +1,186 @@
+"""What the endpoints of the authorization server stand on: stores, keys, settings, and one rule of who may what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+
+from app.access.layers import allowed_scopes
+from app.context import EVERY_LAYER, Grant, RequestContext, Role
+from app.oauth.jwks import KeyRing
+from app.oauth.passwords import Passwords
+from app.oauth.redirect import RedirectPolicy
+from app.oauth.rfc7591 import Client, read_client
+from app.oauth.secrets import Secrets, digest, new_token
+from app.oauth.vault import Vault
+from app.settings import Settings
+from app.store.control.audit import Audit
+from app.store.control.authorizations import AuthorizationStore
+from app.store.control.browser import BrowserStore
+from app.store.control.clients import ClientStore
+from app.store.control.grants import GrantRecord, GrantStore
+from app.store.control.links import LinkRecord, LinkStore
+from app.store.control.passwords import PasswordStore
+from app.store.control.refresh import RefreshStore
+from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.control.users import Membership, User, Users
+from app.store.database import Database
+
+__all__ = ["AuthorizationServer", "Place", "issue_sign_in_link", "narrowed"]
+
+SECRET_NAME: Final = "oauth"  # noqa: S105 (the name of a secret, not the secret)
+LINK_SECONDS: Final = 24 * 3600
+SWEEP_EVERY: Final = 60.0
+CONTEXT: Final = "graphkeep.context"
+"""Where the edge puts the request's context into the ASGI scope (app.edge.context)."""
+
+_log = structlog.get_logger("graphkeep.oauth")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tenant that a user belongs to, and what they are there."""
+
+    tenant: Tenant
+    membership: Membership
+
+    @property
+    def role(self) -> Role:
+        """The user's role in the tenant."""
+        return self.membership.role
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What this person can grant at most in this tenant."""
+        return allowed_scopes(self.role, operator=self.tenant.admin)
+
+
+class AuthorizationServer:
+    """One object for all endpoints. It keeps no state of a flow: every replica finds everything in the database.
+
+    ``ring`` gives the key ring to sign and publish with; by default it is read from the vault.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        vault: Vault,
+        *,
+        ring: Callable[[], Awaitable[KeyRing]] | None = None,
+    ) -> None:
+        control = database.control
+        self.settings = settings
+        self.addresses = settings.addresses
+        self.policy = RedirectPolicy(settings.oauth.redirect_hosts)
+        self.audit = Audit(control)
+        self.authorizations = AuthorizationStore(control)
+        self.browser = BrowserStore(control)
+        self.clients = ClientStore(control)
+        self.grants = GrantStore(control)
+        self.links = LinkStore(control)
+        self.refresh = RefreshStore(control)
+        self.tenants = Tenants(control)
+        self.users = Users(control)
+        self.passwords = Passwords(PasswordStore(control), self.browser)
+        self.ring = ring or vault.ring
+        self._vault = vault
+        self._secrets: Secrets | None = None
+        self._swept = 0.0
+
+    async def secrets(self) -> Secrets:
+        """The keys that all replicas share; read once.
+
+        Raises:
+            CallError: the database is away and they were never read.
+        """
+        if self._secrets is None:
+            self._secrets = Secrets(await self._vault.secret(SECRET_NAME))
+        return self._secrets
+
+    def address(self, request: Request) -> str:
+        """The public address that the request came to: issuer of everything that comes of it."""
+        context: RequestContext = request.scope[CONTEXT]
+        return context.address
+
+    async def client(self, client_id: str, address: str) -> Client | None:
+        """A client that was registered at ``address`` and not deleted since."""
+        client = read_client(client_id, address=address, secrets=await self.secrets())
+        if client is None:
+            return None
+        kept = await self.clients.find(client.key)
+        return None if kept is not None and kept.deleted_at is not None else client
+
+    async def places(self, user: User) -> list[Place]:
+        """Tenants that the user belongs to and that are neither suspended nor deleted, by name."""
+        places = []
+        for membership in await self.users.memberships(user.id):
+            place = await self._place(membership)
+            if place is not None:
+                places.append(place)
+        return sorted(places, key=lambda place: (place.tenant.admin, place.tenant.name.casefold(), place.tenant.id))
+
+    async def place_of(self, grant: GrantRecord) -> Place | None:
+        """Where a grant is valid at present, None when it no longer is: revoked, or the person or tenant is gone."""
+        if await self.grants.ended(grant):
+            return None
+        membership = await self.users.membership(grant.user, grant.tenant)
+        return None if membership is None else await self._place(membership)
+
+    async def _place(self, membership: Membership) -> Place | None:
+        tenant = await self.tenants.by_id(membership.tenant)
+        if tenant is None or tenant.state in (TenantState.SUSPENDED, TenantState.DELETED):
+            return None
+        return Place(tenant, membership)
+
+    async def sweep(self) -> None:
+        """Remove what has expired; at most once a minute in each process, beside requests that add something."""
+        if time.monotonic() - self._swept < SWEEP_EVERY:
+            return
+        self._swept = time.monotonic()
+        now = time.time()
+        for store in (self.authorizations, self.browser, self.grants, self.links, self.refresh):
+            await store.sweep(now)
+
+    async def note(self, action: str, *, actor: str, tenant: str = "", target: str = "", **detail: str) -> None:
+        """Write to the audit trail and the log. Never a secret, a token or an address that names a person."""
+        _log.info("oauth_event", action=action, actor=actor, target=target, **detail)
+        await self.audit.append(tenant=tenant, actor=actor, action=action, target=target, detail=detail)
+
+    async def end_grant(self, grant: GrantRecord, reason: str) -> None:
+        """Revoke a whole grant: its refresh tokens at once, its access tokens within seconds on every replica."""
+        await self.grants.revoke(grant.id, reason=reason, now=time.time())
+        await self.note("grant.revoke", actor=grant.user, tenant=grant.tenant, target=grant.id, reason=reason)
+
+
+def narrowed(grant: GrantRecord, place: Place) -> Grant:
+    """The grant as a token carries it, never wider than what the person may give today."""
+    membership = place.membership
+    read = {layer for layer in grant.read_layers if membership.may_read(layer)}
+    scopes = frozenset(grant.scopes) & place.scopes
+    writes = place.role is not Role.READER and any(scope.endswith(":write") for scope in scopes)
+    write = {layer for layer in grant.write_layers if writes and membership.may_write(layer)}
+    default = grant.write_layer if grant.write_layer in write or EVERY_LAYER in write else None
+    return Grant(grant.id, scopes, frozenset(read), frozenset(write), default)
+
+
+async def issue_sign_in_link(services: AuthorizationServer, user_subject: str, address: str) -> str:
+    """A link that signs the user in at ``address`` once, within 24 hours, and lets them set a password.
+
+    Raises:
+        LookupError: there is no such user, or ``address`` is none of the public ones.
+    """
+    if address not in services.addresses:
+        raise LookupError(f"{address} is not one of the public addresses: {', '.join(services.addresses)}")
+    if await services.users.by_id(user_subject) is None:
+        raise LookupError("there is no such user")
+    token = new_token()
+    now = time.time()
+    await services.links.add(LinkRecord(digest(token), user_subject, address, now, now + LINK_SECONDS))
+    await services.note("link.issue", actor="command", target=user_subject)
+    return f"{address}/sign-in/link?token={token}"
