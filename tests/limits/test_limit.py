@@ -15,10 +15,9 @@ from app.contract import Arguments, Call, Cost, DeadlineClass, Tool
 from app.edge.context import context_of, with_context
 from app.edge.metrics import Metrics
 from app.errors import CallError
-from app.limits.bucket import LocalBucket
-from app.limits.bulkhead import Bulkhead, Kind
-from app.limits.deadlines import Deadlines
-from app.limits.limit import Limit, kind_of
+from app.limits.bulkhead import Kind
+from app.limits.limit import Limit
+from app.limits.limits import Limits, kind_of
 from app.settings import LimitSettings
 from tests.edge.conftest import Serve, body_of
 
@@ -84,17 +83,9 @@ def refuse(scope: Scope, error: CallError, tool: Tool | None) -> ASGIApp:
     return JSONResponse({"reason": error.reason, "retry_after_ms": hint, "outcome": error.outcome, "ok": False})
 
 
-def limited(app: ASGIApp, *, wait: float = 1.0, metrics: Metrics | None = None, **seconds: float) -> ASGIApp:
-    stage = Limit(
-        app,
-        tool_of=TOOLS.get,
-        bucket=LocalBucket(per_minute=60, burst=20),
-        bulkhead=Bulkhead(slots={Kind.READ: 8, Kind.WRITE: 4, Kind.WHOLE_GRAPH: 1}, total=50, wait=wait, queue=50),
-        deadlines=Deadlines(LimitSettings(**seconds)),
-        refuse=refuse,
-        metrics=metrics or Metrics(),
-    )
-    return signed_in(stage)
+def limited(app: ASGIApp, *, metrics: Metrics | None = None, **settings: float) -> ASGIApp:
+    limits = Limits(LimitSettings(**{"calls_per_minute": 60, "burst": 20, **settings}), pool_size=50)
+    return signed_in(Limit(app, limits=limits, tool_of=TOOLS.get, refuse=refuse, metrics=metrics or Metrics()))
 
 
 async def answers(scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,7 +158,7 @@ async def test_a_tenant_beyond_its_slots_is_refused_while_another_is_served(serv
             await leave.wait()
         await answers(scope, receive, send)
 
-    async with serve(limited(held, wait=0.1, metrics=metrics)) as server, server.client() as client:
+    async with serve(limited(held, queue_seconds=0.1, metrics=metrics)) as server, server.client() as client:
 
         def call(tenant: str, number: int) -> Any:
             return client.post("/mcp", headers={"X-Tool": "change", "X-Tenant": tenant, "X-Client": f"c{number}"})

@@ -1,0 +1,83 @@
+"""What every tool call passes, over HTTP and over standard streams alike: tokens, a slot, a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.context import Principal, RequestContext
+from app.contract import Cost, DeadlineClass, Tool
+from app.errors import InternalError, RateLimited
+from app.limits.bucket import Bucket, LocalBucket
+from app.limits.bulkhead import Bulkhead, Kind
+from app.limits.deadlines import Deadlines
+from app.settings import LimitSettings
+
+__all__ = ["Limits", "kind_of"]
+
+
+def kind_of(tool: Tool) -> Kind:
+    """At which bulkhead a tool waits."""
+    if tool.cost is Cost.WHOLE_GRAPH or tool.deadline is DeadlineClass.WHOLE_GRAPH:
+        return Kind.WHOLE_GRAPH
+    return Kind.READ if tool.read_only else Kind.WRITE
+
+
+class Limits:
+    """Spends by (tenant, client), never by network address: all users of a hosted connector share a few of those."""
+
+    def __init__(self, settings: LimitSettings, *, pool_size: int) -> None:
+        self.bucket = _bucket(settings)
+        self.bulkhead = Bulkhead(
+            slots={
+                Kind.READ: settings.concurrent_reads,
+                Kind.WRITE: settings.concurrent_writes,
+                Kind.WHOLE_GRAPH: settings.concurrent_whole_graph,
+            },
+            # Some connections stay free for sign-in, the snapshot and the probes.
+            total=max(2, pool_size * 4 // 5),
+            wait=settings.queue_seconds,
+            # A tenant that only waits must not use up the requests that may be open.
+            queue=max(1, settings.open_requests // 4),
+        )
+        self.deadlines = Deadlines(settings)
+
+    @asynccontextmanager
+    async def admit(self, context: RequestContext, tool: Tool | None) -> AsyncIterator[RequestContext]:
+        """Let a call of ``tool`` (None: there is no such tool) run inside the block, with its deadline in the context.
+
+        Raises:
+            RateLimited: the bucket is empty. Overloaded: no slot became free in time.
+        """
+        if context.principal is None:
+            raise InternalError("a call reached the limits without a principal")
+        await self._spend(context.principal, tool)
+        if tool is None:  # the protocol says what is wrong with the name
+            yield context
+            return
+        deadline = self.deadlines.of(tool.deadline)
+        async with self.bulkhead.slot(context.principal.tenant, kind_of(tool)):
+            yield context.due(deadline)
+
+    async def close(self) -> None:
+        """Let go of the bucket's connections."""
+        await self.bucket.close()
+
+    async def _spend(self, principal: Principal, tool: Tool | None) -> None:
+        cost = int(tool.cost if tool is not None else Cost.PLAIN)
+        seconds = await self.bucket.spend(f"{principal.tenant}\0{principal.client}", cost)
+        if seconds > 0:
+            raise RateLimited(
+                f"This client has used up its calls for now; nothing was done. Try again in {seconds:.1f} s.",
+                retry_after_ms=max(1, round(seconds * 1000)),
+            )
+
+
+def _bucket(settings: LimitSettings) -> Bucket:
+    local = LocalBucket(per_minute=settings.calls_per_minute, burst=settings.burst)
+    if settings.redis_url is None:
+        return local
+    from app.limits.redis import RedisBucket
+
+    url = settings.redis_url.get_secret_value()
+    return RedisBucket(url, per_minute=settings.calls_per_minute, burst=settings.burst, fallback=local)
