@@ -89,7 +89,7 @@ async def _open(name: str, load: Callable[[], Any]) -> LocalModel:
     except ModelMissing:
         worker.shutdown(wait=False)
         raise
-    except Exception as error:  # noqa: BLE001 - a foreign library's errors; their texts may hold paths
+    except Exception as error:
         worker.shutdown(wait=False)
         raise ModelMissing(f"the model cannot be loaded ({type(error).__name__})") from error
     return model
@@ -145,7 +145,7 @@ def _fingerprint(weights: Path) -> str:
 
 async def _fetch(name: str, cache: Path) -> None:
     """Fetch in a process of its own: the hub's library sleeps 40 s when it cannot get through (facts/libraries)."""
-    cache.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

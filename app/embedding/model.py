@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["EmbeddingIdentity", "Model", "ModelMissing"]
+__all__ = ["PASSAGE_RECIPE", "EmbeddingIdentity", "Model", "ModelMissing"]
 
 
-class ModelMissing(Exception):  # noqa: N818 - named for what happened, like app.errors
+PASSAGE_RECIPE: Final = "1"
+"""Version of how ``app.graph.entity`` puts a passage together; a change makes every stored vector stale."""
+
+
+class ModelMissing(Exception):
     """The model cannot be had. The message is for operators: no address, key or path in it."""
 
 

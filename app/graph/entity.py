@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.embedding.model import PASSAGE_RECIPE
 from app.graph.text import plain_tokens, tokens
 from app.graph.vocabulary import TEXT_PROPERTIES
 
 __all__ = ["EVIDENCE_LIMIT", "PASSAGE_RECIPE", "SearchFields", "evidence_text", "search_fields"]
-
-PASSAGE_RECIPE: Final = "1"
-"""Version of how ``passage`` is put together; a change makes every stored vector stale."""
 
 EVIDENCE_LIMIT: Final = 16 * 1024
 """Bytes of evidence kept as text on an entity, the newest."""

@@ -33,6 +33,7 @@ _ENTITIES: Final = (
     "CREATE CONSTRAINT alias_identity IF NOT EXISTS FOR (n:Alias) REQUIRE (n.tenant, n.layer, n.id) IS UNIQUE",
     "CREATE INDEX alias_target IF NOT EXISTS FOR (n:Alias) ON (n.tenant, n.layer, n.target)",
     "CREATE INDEX entity_type IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.layer, n.type)",
+    "CREATE INDEX entity_thread IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.layer, n.thread, n.position)",
     "CREATE INDEX entity_last_seen IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.last_seen)",
     "CREATE FULLTEXT INDEX entity_text IF NOT EXISTS FOR (n:Entity) ON EACH [n.partition, n.names, n.words] "
     "OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace', `fulltext.eventually_consistent`: false}}",

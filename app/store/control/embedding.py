@@ -1,0 +1,58 @@
+"""The decision which embedding model a database's vectors are made by: one record, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.store.session import ControlSession, Writing
+from app.store.statement import statement
+
+__all__ = ["EmbeddingDecision", "decide", "decision"]
+
+READ = statement(
+    "embedding.read_decision",
+    """
+    MATCH (e:_Embedding {id: 'entity'})
+    RETURN e.asked AS asked, e.model AS model, e.dimension AS dimension, e.recipe AS recipe
+    """,
+    control=True,
+)
+DECIDE = statement(
+    "embedding.decide",
+    """
+    MERGE (e:_Embedding {id: 'entity'})
+    ON CREATE SET e.asked = $asked, e.model = $model, e.dimension = $dimension, e.recipe = $recipe,
+                  e.decided_at = datetime()
+    RETURN e.asked AS asked, e.model AS model, e.dimension AS dimension, e.recipe AS recipe
+    """,
+    writes=True,
+    control=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingDecision:
+    """What was decided, and the setting (``asked``) that it was decided under."""
+
+    asked: str
+    model: str
+    dimension: int
+    recipe: str
+
+
+async def decision(control: ControlSession) -> EmbeddingDecision | None:
+    """The decision, or None while there is none."""
+    rows = await control.read(READ)
+    return EmbeddingDecision(**rows[0]) if rows else None
+
+
+async def decide(control: ControlSession, wanted: EmbeddingDecision) -> EmbeddingDecision:
+    """Record ``wanted`` unless a decision stands; either way the one that stands. Safe from two replicas."""
+
+    async def work(writing: Writing) -> EmbeddingDecision:
+        rows = await writing.run(
+            DECIDE, asked=wanted.asked, model=wanted.model, dimension=wanted.dimension, recipe=wanted.recipe
+        )
+        return EmbeddingDecision(**rows[0])
+
+    return await control.write(work)
