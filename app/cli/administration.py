@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from app.access.layers import allowed_scopes
 from app.cli.database import connected, reachable
+from app.cli.first import ensure_first_tenants, make_operator_if_first
 from app.cli.signin import sign_in_link, vault_of
 from app.context import EVERY_LAYER, SCOPES, TENANT_WIDE, Grant, Role, layer_from_name, layer_name
 from app.errors import Forbidden, InvalidInput, NotFound
@@ -34,6 +35,7 @@ async def administration(settings: Settings) -> AsyncIterator[Administration]:
         StartError: there is no way to it.
     """
     async with reachable(settings) as used, connected(used) as database:
+        await ensure_first_tenants(database, used)
         yield Administration(database, used)
 
 
@@ -75,13 +77,21 @@ class Administration:
         tenant = await self._tenant(tenant_name)
         user = await self._users.ensure(email)
         await self._users.put_membership(user.id, tenant.id, role)
+        operator = role is Role.OWNER and await make_operator_if_first(self._database, self._settings, user, tenant)
         await self._audit.append(
             tenant=tenant.id, actor=_ACTOR, action="member.put", target=user.id, detail={"role": role.value}
         )
         links = [
             await sign_in_link(self._database, self._settings, user, address) for address in self._settings.addresses
         ]
-        return {"id": user.id, "email": user.email, "tenant": tenant.name, "role": role.value, "signin": links}
+        return {
+            "id": user.id,
+            "email": user.email,
+            "tenant": tenant.name,
+            "role": role.value,
+            "operator": operator,
+            "signin": links,
+        }
 
     async def create_token(
         self,

@@ -2,72 +2,52 @@
 
 from __future__ import annotations
 
-import json
-import os
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
 
 from app.cli.client.console import EX_CONFIG, note, require
-from app.cli.dev.ground import EX_TEMPFAIL, check_room, own_home
-from app.errors import StartError
-from app.settings import Settings, StoreSettings
+from app.cli.dev.ground import EX_TEMPFAIL
+from app.errors import DatabaseUnavailable, StartError
+from app.settings import Settings
 from app.store.database import Database
+from app.store.embedded import EmbeddedServer, ServerAddress, running_server
+from app.store.schema import migrate
 
 __all__ = ["check_password", "connected", "managed", "reachable", "running"]
 
-_NOTE: Final = Path("run") / "database.json"
+_RESTARTS: Final = 5
 
 
 @asynccontextmanager
-async def managed(
-    settings: Settings, progress: Callable[[str], None] = note, *, before: Callable[[], None] = lambda: None
-) -> AsyncIterator[Settings]:
+async def managed(settings: Settings, progress: Callable[[str], None] = note) -> AsyncIterator[Settings]:
     """The settings with a database to use: NEO4J_URI as it is, otherwise a child process that lives inside the block.
 
-    ``before`` runs when the home folder is ours and nothing was started yet; what it raises ends the start.
-
     Raises:
-        StartError: NEO4J_URI without a password (exit code 78), the home folder is in use (75), or the child does not
-            start.
+        StartError: NEO4J_URI without a password (exit code 78), or the child does not start.
     """
     if settings.store.neo4j_uri is not None:
         check_password(settings)
-        before()
         yield settings
         return
     require("embedded")
-    from app.store.embedded import EmbeddedServer
-
-    home = settings.run.folder
-    with own_home(home):
-        check_room(home, settings.store.engine_cache)
-        before()
-        server = EmbeddedServer(
-            home,
-            heap=settings.store.heap,
-            page_cache=settings.store.page_cache,
-            engine_cache=settings.store.engine_cache,
-        )
-        told = home / _NOTE
-        try:
-            address = await server.start(progress)
-            found = settings.store.model_copy(
-                update={
-                    "neo4j_uri": address.uri,
-                    "neo4j_user": address.user,
-                    "neo4j_password": SecretStr(address.password),
-                    "neo4j_database": "neo4j",
-                }
-            )
-            _tell(told, found)
-            yield _with(settings, found)
-        finally:
-            told.unlink(missing_ok=True)
-            await server.stop()
+    server = EmbeddedServer(
+        settings.run.folder,
+        heap=settings.store.heap,
+        page_cache=settings.store.page_cache,
+        engine_cache=settings.store.engine_cache,
+    )
+    address = await server.start(progress)
+    keeping = asyncio.ensure_future(_keep_running(server, progress))
+    try:
+        yield _with(settings, address)
+    finally:
+        keeping.cancel()
+        await asyncio.wait({keeping})
+        await server.stop()
 
 
 @asynccontextmanager
@@ -83,8 +63,10 @@ async def reachable(settings: Settings, progress: Callable[[str], None] = note) 
 
 def running(settings: Settings) -> Settings | None:
     """The settings with the database that a gateway of this home manages now; None if none runs or it manages none."""
-    told = _told(settings) if settings.store.neo4j_uri is None else None
-    return _with(settings, told) if told is not None and _held(settings.run.folder) else None
+    if settings.store.neo4j_uri is not None:
+        return None
+    address = running_server(settings.run.folder)
+    return None if address is None else _with(settings, address)
 
 
 @asynccontextmanager
@@ -94,9 +76,6 @@ async def connected(settings: Settings) -> AsyncIterator[Database]:
     Raises:
         StartError: it is away (exit code 75), refuses the password, is too old, or holds a foreign or newer schema.
     """
-    from app.errors import DatabaseUnavailable
-    from app.store.schema import migrate
-
     store = settings.store
     password = store.neo4j_password.get_secret_value() if store.neo4j_password else ""
     database = await Database.connect(
@@ -116,6 +95,19 @@ async def connected(settings: Settings) -> AsyncIterator[Database]:
         await database.close()
 
 
+async def _keep_running(server: EmbeddedServer, progress: Callable[[str], None]) -> None:
+    """Start the child again when it ends by itself, on the port that it had: connections find it there."""
+    for _ in range(_RESTARTS):
+        code = await server.ended()
+        progress(f"The database ended by itself (code {code}); starting it again")
+        await server.stop()
+        try:
+            await server.start(progress)
+        except StartError as error:
+            progress(f"The database does not start again: {error.message}")
+            return
+
+
 def check_password(settings: Settings) -> None:
     """An external database needs a password.
 
@@ -130,43 +122,17 @@ def check_password(settings: Settings) -> None:
         )
 
 
-def _held(home: Path) -> bool:
-    try:
-        with own_home(home):
-            return False
-    except StartError:
-        return True
-
-
-def _tell(path: Path, store: StoreSettings) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        password = store.neo4j_password.get_secret_value() if store.neo4j_password else ""
-        json.dump({"uri": store.neo4j_uri, "user": store.neo4j_user, "password": password}, file)
-
-
-def _told(settings: Settings) -> StoreSettings | None:
-    try:
-        found = json.loads((settings.run.folder / _NOTE).read_text(encoding="ascii"))
-        return settings.store.model_copy(
-            update={
-                "neo4j_uri": found["uri"],
-                "neo4j_user": found["user"],
-                "neo4j_password": SecretStr(found["password"]),
-                "neo4j_database": "neo4j",
-            }
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _with(settings: Settings, store: StoreSettings) -> Settings:
+def _with(settings: Settings, address: ServerAddress) -> Settings:
+    found = {
+        "neo4j_uri": address.uri,
+        "neo4j_user": address.user,
+        "neo4j_password": SecretStr(address.password),
+        "neo4j_database": "neo4j",
+    }
     return Settings(
         run=settings.run,
         edge=settings.edge,
-        store=store,
+        store=settings.store.model_copy(update=found),
         oauth=settings.oauth,
         limits=settings.limits,
         embedding=settings.embedding,

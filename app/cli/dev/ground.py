@@ -21,9 +21,8 @@ EX_CANTCREAT: Final = 73
 EX_TEMPFAIL: Final = 75
 """Exit codes of sysexits.h."""
 
-_FIRST_START: Final = 1536 * 1024 * 1024
-"""Bytes that a first start takes: the engine and its download cache, a database, a model."""
-_LATER: Final = 256 * 1024 * 1024
+_LEAST_FREE: Final = 256 * 1024 * 1024
+"""Bytes; fetching the engine asks for its own share."""
 
 
 @contextmanager
@@ -58,18 +57,16 @@ def own_home(home: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def check_room(home: Path, engine: Path | None = None) -> None:
-    """Refuse a disk that the first start would fill.
+def check_room(home: Path) -> None:
+    """Refuse a disk on which the database would soon stand still.
 
     Raises:
         StartError: too little is free (exit code 73).
     """
-    fetched = (engine or home / "engine").is_dir()
-    needed = _LATER if fetched else _FIRST_START
     free = shutil.disk_usage(home).free
-    if free < needed:
+    if free < _LEAST_FREE:
         raise StartError(
-            f"The disk of {home} has {free // 1024**2} MiB left and {needed // 1024**2} MiB are needed. Free some, "
+            f"The disk of {home} has {free // 1024**2} MiB left; {_LEAST_FREE // 1024**2} MiB are needed. Free some, "
             "or set GRAPHKEEP_HOME to a folder on another disk. Nothing was started.",
             exit_code=EX_CANTCREAT,
         )

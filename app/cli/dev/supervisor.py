@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
 
 from app.cli.client.console import emit, note, require, say
 from app.cli.database import connected, managed
 from app.cli.dev.caddy import Caddy
-from app.cli.dev.ground import check_ports, own_home
+from app.cli.dev.ground import check_ports, check_room, own_home
 from app.cli.dev.stopping import Stopped, listening, unless_stopped
 from app.cli.dev.welcome import Welcome
 from app.cli.first import ensure_first_owner
@@ -17,6 +19,9 @@ from app.cli.signin import sign_in_link
 from app.settings import RunSettings, Settings
 
 __all__ = ["run"]
+
+Serve = Callable[..., Coroutine[Any, Any, None]]
+"""``app.server.serve``, imported before anything is started: it takes seconds."""
 
 
 def run(settings: Settings, *, owner: str | None, as_json: bool) -> None:
@@ -28,35 +33,38 @@ def run(settings: Settings, *, owner: str | None, as_json: bool) -> None:
     require("server", "embedded")
     import uvloop
 
-    uvloop.run(_run(_quiet(settings), owner=owner, as_json=as_json))
+    from app.edge import logs
+    from app.server import serve
+
+    used = _quiet(settings)
+    logs.configure(used.run.log_level)
+    uvloop.run(_run(used, serve, owner=owner, as_json=as_json))
 
 
-async def _run(settings: Settings, *, owner: str | None, as_json: bool) -> None:
+async def _run(settings: Settings, serve: Serve, *, owner: str | None, as_json: bool) -> None:
     with listening(note) as stop:
         try:
-            await _live(settings, stop, owner=owner, as_json=as_json)
+            await _live(settings, serve, stop, owner=owner, as_json=as_json)
         except Stopped:
             pass
         else:
             note("Stopped.")
 
 
-async def _live(settings: Settings, stop: asyncio.Event, *, owner: str | None, as_json: bool) -> None:
+async def _live(settings: Settings, serve: Serve, stop: asyncio.Event, *, owner: str | None, as_json: bool) -> None:
     home = settings.run.folder
     caddy = Caddy(home=home, port=settings.run.https_port, socket=settings.run.socket_path, progress=note)
 
-    def before() -> None:
-        caddy.clear()
-        check_ports({"GRAPHKEEP_HTTP_PORT": settings.run.http_port, "GRAPHKEEP_HTTPS_PORT": settings.run.https_port})
-
     async with AsyncExitStack() as stack:
-        if settings.store.neo4j_uri is not None:
-            # The managed database holds the home folder itself.
-            stack.enter_context(own_home(home))
-        used = await unless_stopped(stop, stack.enter_async_context(managed(settings, note, before=before)))
+        stack.enter_context(own_home(home))
+        check_room(home)
+        await caddy.clear()
+        check_ports({"GRAPHKEEP_HTTP_PORT": settings.run.http_port, "GRAPHKEEP_HTTPS_PORT": settings.run.https_port})
+        used = await unless_stopped(stop, stack.enter_async_context(managed(settings)))
         welcome = await unless_stopped(stop, _welcome(used, caddy, owner))
         stack.push_async_callback(caddy.stop)
-        await _serve(used, stop, caddy, lambda: emit(welcome.line()) if as_json else say(welcome.words()))
+        gateway = partial(serve, used)
+        await _serve(gateway, stop, caddy, lambda: emit(welcome.line()) if as_json else say(welcome.words()))
 
 
 async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welcome:
@@ -75,10 +83,8 @@ async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welco
     )
 
 
-async def _serve(settings: Settings, stop: asyncio.Event, caddy: Caddy, announce: Callable[[], None]) -> None:
+async def _serve(gateway: Serve, stop: asyncio.Event, caddy: Caddy, announce: Callable[[], None]) -> None:
     """Serve until ``stop``; Caddy is opened when the gateway answers, and whatever fails stops the rest."""
-    from app.server import serve
-
     ready = asyncio.Event()
 
     async def open_to_clients() -> None:
@@ -87,7 +93,7 @@ async def _serve(settings: Settings, stop: asyncio.Event, caddy: Caddy, announce
         announce()
         await caddy.watch()
 
-    serving = asyncio.ensure_future(serve(settings, ready=ready.set, stop=stop))
+    serving = asyncio.ensure_future(gateway(ready=ready.set, stop=stop))
     opening = asyncio.ensure_future(open_to_clients())
     await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
