@@ -1,40 +1,176 @@
-"""The pipeline of a request, and the life of the process that serves it."""
+"""The pipeline of a request, and the life of the parts that it stands on."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.access.authenticate import Authenticate
+from app.access.authorize import Authorize
+from app.access.service import Access, open_access
+from app.contract import Tool
 from app.edge.context import through
-from app.edge.lifespan import Application
+from app.edge.gate import Gate
+from app.edge.health import Check, Finding, Health
+from app.edge.lifespan import Application, beside
+from app.edge.methods import PostOnly
+from app.edge.routes import Routes, pages
+from app.edge.selftest import SelfTest
+from app.edge.stages import Instruments, edge
+from app.embedding.provider import Embedder
+from app.errors import CallError, InternalError
+from app.limits.limit import Limit
+from app.limits.limits import Limits
+from app.memory.service import MemoryService
+from app.memory.tools import TOOLS as MEMORY
+from app.oauth.jwks import KeyRing
+from app.oauth.routes import routes
+from app.oauth.service import AuthorizationServer
+from app.protocol.dispatch import Dispatcher
+from app.protocol.envelope import EnvelopeStage, envelope_of
+from app.protocol.registry import Registry
+from app.protocol.result import refusal
+from app.protocol.server import HttpProtocol
 from app.settings import Settings
+from app.startup import Opening
+from app.store.database import Database
 
-__all__ = ["Services", "create_app"]
+__all__ = ["Services", "create_app", "opened"]
 
 
 @dataclass(frozen=True)
 class Services:
     """The opened parts that the stages stand on."""
 
-    protocol: ASGIApp
+    instruments: Instruments
+    opening: Opening
+    embedder: Embedder
+    access: Access
+    authorization: AuthorizationServer
+    registry: Registry
+    dispatcher: Dispatcher
+    limits: Limits
+    protocol: HttpProtocol
+    self_test: SelfTest
 
 
 def create_app(settings: Settings | None = None) -> Application[Services]:
-    """The whole gateway: edge, authenticate, envelope, authorize, limits, protocol."""
+    """The whole gateway. A request goes through the stages from top to bottom, and nothing goes back up."""
     chosen = settings or Settings()
 
     def pipeline(services: Services) -> ASGIApp:
-        # edge -> authenticate -> envelope -> authorize -> limits -> protocol: each stage is added as its room appears
-        return through(to=services.protocol)
+        registry, access, metrics = services.registry, services.access, services.instruments.metrics
+        mcp = through(
+            PostOnly,
+            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry)),
+            EnvelopeStage,
+            partial(Authorize, snapshot=access.snapshot, tool_named=registry.get, refuse=_refused),
+            partial(Limit, limits=services.limits, tool_of=registry.get, refuse=_refused, metrics=metrics),
+            to=services.protocol,
+        )
+        health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
+        oauth = Gate(
+            pages(routes(services.authorization)),
+            is_open=services.opening.migrated.is_set,
+            always=("/.well-known/",),
+        )
+        return through(
+            *edge(chosen, services.instruments),
+            to=Routes({"/mcp": mcp, "/healthz": health, "/readyz": health}, otherwise=oauth),
+        )
 
     return Application(lambda: opened(chosen), pipeline)
 
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Services]:
-    """Open the parts in order, and close them in the opposite one."""
-    raise NotImplementedError
-    yield
+    """Open the parts in order, and close them in the opposite one.
+
+    Raises:
+        StartError: a part cannot be opened for a reason that waiting does not mend.
+    """
+    store = settings.store
+    password = store.neo4j_password.get_secret_value() if store.neo4j_password else ""
+    async with AsyncExitStack() as stack:
+        database = await Database.connect(
+            store.neo4j_uri or "", store.neo4j_user, password, store.neo4j_database, pool_size=store.pool_size
+        )
+        stack.push_async_callback(database.close)
+        opening = await stack.enter_async_context(Opening(database).running())
+        embedder = Embedder(settings.embedding, settings.run.folder)
+        stack.push_async_callback(embedder.close)
+        await stack.enter_async_context(beside(_start_model(embedder, opening, database), "model"))
+        access = await stack.enter_async_context(open_access(settings, database, migrated=opening.migrated))
+        registry = Registry(MEMORY)
+        memory = MemoryService(database, embedder, settings)
+        stack.push_async_callback(memory.close)
+        dispatcher = Dispatcher(registry, {"memory": memory}, result_characters=settings.limits.result_characters)
+        limits = Limits(settings.limits, pool_size=store.pool_size)
+        stack.push_async_callback(limits.close)
+        protocol = HttpProtocol(registry, dispatcher)
+        await stack.enter_async_context(protocol.running())
+        instruments = Instruments()
+        await stack.enter_async_context(instruments.measuring())
+        authority = settings.run.folder / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+        self_test = await stack.enter_async_context(SelfTest(settings.addresses, authorities=[authority]).running())
+
+        async def ring() -> KeyRing:
+            return access.snapshot.view.ring
+
+        authorization = AuthorizationServer(database, settings, access.vault, ring=ring)
+        yield Services(
+            instruments,
+            opening,
+            embedder,
+            access,
+            authorization,
+            registry,
+            dispatcher,
+            limits,
+            protocol,
+            self_test,
+        )
+
+
+async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:
+    """A first model may have to be fetched: everything else serves meanwhile."""
+    await opening.migrated.wait()
+    await embedder.start(database)
+
+
+def _first_scopes(registry: Registry) -> frozenset[str]:
+    """What a first connection should ask for: whatever the tools for everyone need."""
+    return frozenset(tool.scope for tool in registry if not tool.operators_only)
+
+
+def _refused(scope: Scope, error: CallError, tool: Tool | None = None) -> ASGIApp:
+    """A call refused before it reached the protocol, in the form of the client's era."""
+    envelope = envelope_of(scope)
+    if envelope is None:
+        raise InternalError("a call without an envelope was refused") from error
+    answer = refusal(envelope, error, toolset=tool.toolset if tool is not None else None)
+
+    async def refused(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    return refused
+
+
+def _checks(services: Services) -> dict[str, Check]:
+    """What ``/readyz`` asks. Without a model all but vectors works, so that is only said."""
+
+    async def model() -> Finding:
+        identity = services.embedder.identity
+        return Finding(identity is not None, services.embedder.state, required=False)
+
+    return {
+        "database": services.opening.database,
+        "schema": services.opening.schema,
+        "model": model,
+        "addresses": services.self_test.finding,
+    }

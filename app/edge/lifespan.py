@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import StartError
 
-__all__ = ["Application"]
+__all__ = ["Application", "beside"]
 
 Parts = TypeVar("Parts")
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[object, object, None], name: str) -> AsyncIterator[None]:
+    """Run ``work`` beside the block, and cancel what is left of it at the end."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 class Application(Generic[Parts]):

@@ -9,15 +9,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.edge.answers import not_found
 
-__all__ = ["Routes"]
+__all__ = ["Routes", "pages"]
 
 
 class Routes:
-    """``apps`` by exact path (a trailing slash is the same path), then ``routes``, then 404."""
+    """``apps`` by exact path (a trailing slash is the same path), then ``otherwise``."""
 
-    def __init__(self, apps: Mapping[str, ASGIApp], routes: Sequence[BaseRoute] = ()) -> None:
+    def __init__(self, apps: Mapping[str, ASGIApp], *, otherwise: ASGIApp = not_found) -> None:
         self._apps = dict(apps)
-        self._router = Router(routes=routes, redirect_slashes=False, default=not_found)
+        self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app."""
@@ -26,4 +26,9 @@ class Routes:
         if app is not None:  # the stages behind compare paths: they see one spelling only
             await app({**scope, "path": path}, receive, send)
         else:
-            await self._router(scope, receive, send)
+            await self._otherwise(scope, receive, send)
+
+
+def pages(routes: Sequence[BaseRoute]) -> ASGIApp:
+    """The routes of a room, then 404."""
+    return Router(routes=routes, redirect_slashes=False, default=not_found)

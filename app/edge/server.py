@@ -41,6 +41,7 @@ class Served:
         config = uvicorn.Config(
             app,
             loop="none",
+            interface="asgi3",
             http="httptools",
             ws="none",
             lifespan="off",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -37,6 +39,13 @@ class Instruments:
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)
     lag: LoopLag = field(default_factory=LoopLag)
+
+    @asynccontextmanager
+    async def measuring(self) -> AsyncIterator[Instruments]:
+        """Measure the event loop for as long as the block lasts."""
+        async with self.lag.measured():
+            self.metrics.lag.set_function(lambda: self.lag.seconds)
+            yield self
 
 
 def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
