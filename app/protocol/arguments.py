@@ -26,6 +26,9 @@ SHOWN: Final = 3
 EXAMPLE: Final = 500
 """Longest example quoted, characters."""
 
+MAX_INTEGER: Final = 2**63 - 1
+"""Largest integer of the database; JSON's parse admits one more bit."""
+
 _NUMBERS: Final = ("int_type", "int_parsing", "float_type", "float_parsing", "bool_type", "bool_parsing")
 
 
@@ -35,11 +38,9 @@ def validated(tool: Tool, arguments: Mapping[str, Any], schema: Mapping[str, Any
     Raises:
         InvalidInput: an argument breaks a rule; nothing was applied.
     """
-    body = orjson.dumps(arguments)
-    if len(body) > MAX_ARRAY * 2:  # the shortest text that can hold too long an array
-        _bounded(tool, arguments, schema)
+    _bounded(tool, arguments, schema)
     try:
-        return _validate(tool, body, arguments)
+        return _validate(tool, arguments)
     except ValidationError as error:
         _refuse(tool, arguments, error.errors(include_url=False))
 
@@ -50,9 +51,9 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _validate(tool: Tool, body: bytes, arguments: Mapping[str, Any]) -> Arguments:
+def _validate(tool: Tool, arguments: Mapping[str, Any]) -> Arguments:
     try:
-        return tool.input.model_validate_json(body, strict=True)
+        return tool.input.model_validate_json(orjson.dumps(arguments), strict=True)
     except ValidationError as error:
         mended = _whole_numbers(arguments, error.errors(include_url=False))
         if mended is None:
@@ -80,7 +81,7 @@ def _whole_numbers(arguments: Mapping[str, Any], errors: list[ErrorDetails]) -> 
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer()
+    return isinstance(value, float) and value.is_integer() and abs(value) < 2**53
 
 
 def _bounded(tool: Tool, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -91,10 +92,19 @@ def _bounded(tool: Tool, arguments: Mapping[str, Any], schema: Mapping[str, Any]
         items = max(MAX_ARRAY, declared.get("maxItems", 0))
         length = max(MAX_TEXT, declared.get("maxLength", 0))
         for path, value in _nested(name, argument):
-            if isinstance(value, list) and len(value) > items:
-                _too_long(tool, path, f"has {len(value)} items; at most {items} are allowed. Send them in parts")
-            if isinstance(value, str) and len(value) > length:
-                _too_long(tool, path, f"has {len(value)} characters; at most {length} are allowed. Shorten or split it")
+            rule = _out_of_bounds(value, items, length)
+            if rule is not None:
+                raise InvalidInput(f"{tool.name}: {path} {rule}. Nothing was applied.", field=path)
+
+
+def _out_of_bounds(value: Any, items: int, length: int) -> str | None:
+    if isinstance(value, list) and len(value) > items:
+        return f"has {len(value)} items; at most {items} are allowed. Send them in parts"
+    if isinstance(value, str) and len(value) > length:
+        return f"has {len(value)} characters; at most {length} are allowed. Shorten or split it"
+    if isinstance(value, int) and value > MAX_INTEGER:
+        return f"is over {MAX_INTEGER}, the largest integer that can be stored. Send it as text"
+    return None
 
 
 def _nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -106,10 +116,6 @@ def _nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             waiting += [(f"{path}.{key}"[:200], child) for key, child in value.items()]
         elif isinstance(value, list):
             waiting += [(f"{path}[{index}]", child) for index, child in enumerate(value)]
-
-
-def _too_long(tool: Tool, path: str, rule: str) -> NoReturn:
-    raise InvalidInput(f"{tool.name}: {path} {rule}. Nothing was applied.", field=path)
 
 
 def _refuse(tool: Tool, arguments: Mapping[str, Any], errors: list[ErrorDetails]) -> NoReturn:

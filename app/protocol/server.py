@@ -6,6 +6,7 @@ scope. ``initialize``, ``server/discover`` and ``tools/list`` read the registry 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -120,9 +121,27 @@ class HttpProtocol:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve until the block ends; once per instance."""
-        async with self._manager.run():
-            yield
+        """Serve until the block ends; once per instance.
+
+        The SDK's task group lives in a task of its own, so that the block may be left by another task than entered it.
+        """
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        async def live() -> None:
+            async with self._manager.run():
+                started.set()
+                await ended.wait()
+
+        task = asyncio.create_task(live(), name="mcp")
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not task.done():
+                yield
+        finally:
+            waiting.cancel()
+            ended.set()
+            await task
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one POST."""
