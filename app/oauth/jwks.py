@@ -40,6 +40,7 @@ class SigningKey:
     active_from: float
     """It signs from here on: every replica has seen it by then."""
     retired: float | None = None
+    """It signs no longer from here on: the moment in which its successor begins."""
 
     def public(self) -> dict[str, Any]:
         """The key as the published set shows it."""
@@ -88,7 +89,7 @@ class KeyRing:
             DatabaseUnavailable: the ring came from a snapshot and can only verify.
         """
         moment = time.time() if now is None else now
-        able = [key for key in self.keys if key.key.is_private and key.retired is None]
+        able = [key for key in self.keys if key.key.is_private and (key.retired is None or key.retired > moment)]
         if not able:
             raise DatabaseUnavailable(
                 "no token can be issued while the database is away; try again shortly.", retry_after_ms=2000

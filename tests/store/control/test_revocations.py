@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from app.store.control.revocations import Revocation, RevocationKind, Revocations
+from app.store.database import Database
+from tests.identity import fresh_name
+
+
+@pytest.fixture
+def revocations(database: Database) -> Revocations:
+    return Revocations(database.control)
+
+
+async def test_the_later_of_two_revocations_stands(revocations: Revocations) -> None:
+    key, now = fresh_name("us"), int(time.time() * 1000)
+    for before, expires in ((now, now + 60_000), (now - 5000, now + 90_000)):
+        await revocations.revoke(Revocation(RevocationKind.USER, key, before, expires))
+    (found,) = [each for each in await revocations.current() if each.key == key]
+    assert (found.before, found.expires) == (now, now + 90_000)
+
+
+async def test_what_no_living_token_can_need_is_left_out_and_swept(revocations: Revocations) -> None:
+    gone, stays = fresh_name("gr"), fresh_name("gr")
+    now = int(time.time() * 1000)
+    await revocations.revoke(Revocation(RevocationKind.GRANT, gone, now, now - 1))
+    await revocations.revoke(Revocation.of_grant(stays))
+    keys = {each.key for each in await revocations.current()}
+    assert stays in keys
+    assert gone not in keys
+    assert await revocations.sweep() >= 1
+    assert await revocations.includes(Revocation.of_grant(stays))
+    assert not await revocations.includes(Revocation.of_grant(gone))
+
+
+async def test_a_clients_id_is_kept_as_a_hash(revocations: Revocations) -> None:
+    client = "c" * 1024
+    revocation = Revocation.of_client(client)
+    await revocations.revoke(revocation)
+    assert len(revocation.key) == 64
+    assert await revocations.includes(Revocation.of_client(client))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.errors import Conflict, InvalidInput, StartError
+from app.store.control.tenants import Tenants, TenantState, check_layer_name, check_tenant_name
+from app.store.database import Database
+from tests.identity import fresh_name
+
+
+@pytest.fixture
+def tenants(database: Database) -> Tenants:
+    return Tenants(database.control)
+
+
+async def test_a_tenant_has_a_name_an_id_and_a_data_id_of_its_own(tenants: Tenants) -> None:
+    name = fresh_name("Family")
+    made = await tenants.create(name)
+    assert made.name == name
+    assert len({made.id, made.data, made.name}) == 3
+    assert (made.state, made.layers, made.admin) == (TenantState.ACTIVE, frozenset(), False)
+    assert await tenants.by_id(made.id) == made
+    assert await tenants.by_name(name.upper()) == made
+    assert made in await tenants.all()
+
+
+async def test_a_name_is_taken_in_any_spelling(tenants: Tenants) -> None:
+    name = fresh_name("tenant")
+    await tenants.create(name)
+    for again in (name, name.upper(), f"  {name} ", name.replace("t", "ｔ", 1)):
+        with pytest.raises(Conflict):
+            await tenants.create(again)
+
+
+async def test_replicas_that_ensure_a_tenant_at_once_agree(tenants: Tenants) -> None:
+    name = fresh_name("tenant")
+    made = await asyncio.gather(*(tenants.ensure(name) for _ in range(5)))
+    assert len(set(made)) == 1
+
+
+async def test_an_ordinary_tenant_never_becomes_the_operators_own(tenants: Tenants) -> None:
+    tenant = await tenants.create(fresh_name("tenant"))
+    with pytest.raises(StartError, match="GRAPHKEEP_ADMIN_TENANT"):
+        await tenants.ensure(tenant.name, admin=True)
+    stored = await tenants.by_id(tenant.id)
+    assert stored is not None
+    assert stored.admin is False
+
+
+async def test_layers_named_at_once_all_exist_once(tenants: Tenants) -> None:
+    tenant = await tenants.create(fresh_name("tenant"))
+    await asyncio.gather(*(tenants.add_layers(tenant.id, ["work", f"project:{n}"]) for n in range(5)))
+    stored = await tenants.by_id(tenant.id)
+    assert stored is not None
+    assert stored.layers == {"work", *(f"project:{n}" for n in range(5))}
+    assert stored.all_layers() == stored.layers | {""}
+
+
+@pytest.mark.parametrize("name", ["", "   ", "-a", "a-", "_a", "a" * 65, "a\nb", "a/b", "a'b", "a`b", "a\x00b", "a\n"])
+def test_a_bad_tenant_name_is_refused(name: str) -> None:
+    if name.strip() == "a":  # surrounding white space is not part of a name
+        assert check_tenant_name(name) == "a"
+        return
+    with pytest.raises(InvalidInput):
+        check_tenant_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "home", "Über cool", "日本", "a.b-c_d", "a" * 64])
+def test_a_good_tenant_name_is_kept(name: str) -> None:
+    assert check_tenant_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["tenant", "Tenant", "global", "GLOBAL", "*", "", " ", "a b", "a,b", "a" * 65, ":a"])
+def test_reserved_and_bad_layer_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        check_layer_name(name)
+
+
+@pytest.mark.parametrize("name", ["work", "project:atlas", "family", "a/b", "日本", "x.y-z_1"])
+def test_a_good_layer_name_is_kept(name: str) -> None:
+    assert check_layer_name(name) == name
