@@ -130,7 +130,7 @@ class Snapshot:
                 await self.refresh()
             except (CallError, StartError) as error:
                 if not failing:
-                    log.warning("the snapshot could not be refreshed", error=type(error).__name__)
+                    log.warning("the snapshot could not be refreshed", reason=error.message)
                 failing = True
             else:
                 if failing:

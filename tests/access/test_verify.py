@@ -23,7 +23,7 @@ from app.errors import Forbidden, OAuthError
 from app.oauth.jwks import KeyRing, new_signing_key
 from app.oauth.personal import mint_personal_token
 from app.oauth.rfc9068 import mint_access_token
-from app.store.control.revocations import Revocation, Revocations
+from app.store.control.revocations import Revocation, Revocations, client_key
 from app.store.control.tenants import Tenants, TenantState
 from app.store.control.users import Users
 from app.store.database import Database
@@ -233,7 +233,7 @@ async def test_what_was_revoked_is_refused_and_nothing_else(
         {
             "token": Revocation.of_token(claims["jti"]),
             "grant": Revocation.of_grant(principal.grant.id),
-            "client": Revocation.of_client(principal.client),
+            "client": Revocation.of_client(client_key(principal.client)),
             "member": Revocation.of_member(member.user.id, member.tenant.id),
             "user": Revocation.of_user(member.user.id),
         }[what]

@@ -96,9 +96,9 @@ class Revocation:
         return made if expires is None else cls(made.kind, made.key, made.before, expires)
 
     @classmethod
-    def of_client(cls, client: str) -> Revocation:
-        """Every token of a client that was deleted, and the client's id itself."""
-        return cls._from_now(RevocationKind.CLIENT, client_key(client))
+    def of_client(cls, key: str) -> Revocation:
+        """Every token of a client that was deleted, and the client itself, by :func:`client_key`."""
+        return cls._from_now(RevocationKind.CLIENT, key)
 
     @classmethod
     def of_member(cls, user: str, tenant: str) -> Revocation:
@@ -117,7 +117,7 @@ class Revocation:
 
 
 def client_key(client: str) -> str:
-    """Key of a CLIENT revocation: a hash, as a registered client's id is up to 1,024 characters long."""
+    """How a client is known to the stores: SHA-256 of its id, which is up to 1,024 characters long."""
     return hashlib.sha256(client.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from app.store.control.revocations import Revocation, RevocationKind, Revocations
+from app.oauth.secrets import digest
+from app.store.control.revocations import Revocation, RevocationKind, Revocations, client_key
 from app.store.database import Database
 from tests.identity import fresh_name
 
@@ -35,9 +36,8 @@ async def test_what_no_living_token_can_need_is_left_out_and_swept(revocations: 
     assert not await revocations.includes(Revocation.of_grant(gone))
 
 
-async def test_a_clients_id_is_kept_as_a_hash(revocations: Revocations) -> None:
+async def test_a_client_is_known_by_the_hash_that_the_client_store_uses(revocations: Revocations) -> None:
     client = "c" * 1024
-    revocation = Revocation.of_client(client)
-    await revocations.revoke(revocation)
-    assert len(revocation.key) == 64
-    assert await revocations.includes(Revocation.of_client(client))
+    await revocations.revoke(Revocation.of_client(digest(client)))
+    assert await revocations.includes(Revocation.of_client(client_key(client)))
+    assert not await revocations.includes(Revocation.of_client(client_key(client + "x")))
