@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from app.store.cypher import Clause, Token, clauses, closing, conjuncts, tokenize, top_level, words
+from app.store.cypher import Clause, Token, clauses, closing, conjuncts, items, searched, tokenize, top_level, words
 from app.store.statement import Statement
 
 __all__ = ["check"]
@@ -134,10 +134,12 @@ class _Checker:
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.writes = False
+        self._owed: dict[str, set[str]] = {}
 
     def query(self, tokens: Sequence[Token], scope: _Scope) -> None:
         """Check one query; ``scope`` gains what it binds."""
         start = dict(scope.variables)
+        before = dict(self._owed)
         for clause in clauses(tokens):
             self.writes |= clause.keyword in _WRITING
             if clause.keyword in _FORBIDDEN:
@@ -150,6 +152,10 @@ class _Checker:
                 self._project(clause, scope)
             else:
                 self._other(clause, scope)
+        for name, keys in self._owed.items():
+            if name not in before and keys:
+                self._fault(f"{name or 'a created relationship'} is left without {' and '.join(sorted(keys))}")
+        self._owed = before
 
     def _other(self, clause: Clause, scope: _Scope) -> None:
         keyword, body = clause.keyword, clause.body
@@ -174,8 +180,9 @@ class _Checker:
         creating = clause.keyword in {"MERGE", "CREATE"}
         where = next((place for place, token in top_level(clause.body) if token.upper == "WHERE"), len(clause.body))
         search = next((place for place, token in top_level(clause.body) if token.upper == "SEARCH"), where)
-        pattern = clause.body[: min(where, search)]
-        facts = conjuncts(clause.body[where + 1 :]) + _searched(clause.body[search:])
+        hint = next((place for place, token in top_level(clause.body) if token.upper == "USING"), where)
+        pattern = clause.body[: min(where, search, hint)]
+        facts = conjuncts(clause.body[where + 1 :]) + searched(clause.body[search:])
         if creating:
             facts = []
         nodes = self._nodes(pattern)
@@ -238,8 +245,11 @@ class _Checker:
                 self._fault("a created relationship has an end whose partition is not known")
             elif creating and ends[0] is not None and ends[1] is not None and ends[0].partition != ends[1].partition:
                 self._fault("a created relationship may cross partitions: both ends need the same layer")
-            if inside and inside[0].is_name():
-                scope.variables.setdefault(inside[0].text, known)
+            name = inside[0].text if inside and inside[0].is_name() else ""
+            if creating:
+                self._owed[name] = {"tenant", "layer"} - _map_facts(inside).keys()
+            if name:
+                scope.variables.setdefault(name, known)
 
     # -- what carries variables on ------------------------------------------------------------------------------
 
@@ -247,7 +257,7 @@ class _Checker:
         self._expressions(clause.body, scope)
         where = next((place for place, token in top_level(clause.body) if token.upper == "WHERE"), len(clause.body))
         kept: dict[str, _Bound | None] = {}
-        for item in _split(clause.body[:where]):
+        for item in items(clause.body[:where]):
             names = [token for token in item if token.upper != "DISTINCT"]
             if names and names[0].text == "*":
                 kept.update(scope.variables)
@@ -297,7 +307,7 @@ class _Checker:
     def _yield(self, body: Sequence[Token], scope: _Scope) -> None:
         where = next((place for place, token in top_level(body) if token.upper == "WHERE"), len(body))
         facts = conjuncts(body[where + 1 :])
-        for item in _split(body[:where]):
+        for item in items(body[:where]):
             name = item[-1].text if item else ""
             if item and item[0].text in {"node", "relationship"}:
                 self._bind(_Node(name, tuple(item), 0, {}), facts, scope)
@@ -307,16 +317,23 @@ class _Checker:
     # -- what changes -------------------------------------------------------------------------------------------
 
     def _change(self, keyword: str, body: Sequence[Token], scope: _Scope) -> None:
-        for item in _split(body):
+        for item in items(body):
             name = item[0].text if item and item[0].is_name() else ""
             if not scope.writable(name):
                 self._fault(f"{keyword} {name or '?'} touches what may not be writable")
             texts = [token.text for token in item]
-            changed = texts[2] if len(texts) > 3 and texts[1] == "." else ""
-            if changed in {"tenant", "layer"} and texts[3:] not in (["=", "$tenant"], ["=", "$layer"]):
-                self._fault(f"{keyword} {name}.{changed} would move a record")
+            if len(texts) > 3 and texts[1] == "." and texts[2] in {"tenant", "layer"}:
+                self._repay(name, texts[2], texts[3:], scope)
             if len(texts) > 1 and texts[1] == "=":
-                self._fault(f"SET {name} = … replaces tenant and layer")
+                self._owed[name] = {"tenant", "layer"}
+
+    def _repay(self, name: str, key: str, value: list[str], scope: _Scope) -> None:
+        """Tenant and layer may be set to what the call writes under, and to nothing else."""
+        own = ["=", "$tenant"] if key == "tenant" else ["=", "$layer"]
+        copied = key == "layer" and len(value) == 4 and value[2:] == [".", "layer"] and scope.writable(value[1])
+        if value != own and not copied:
+            self._fault(f"setting {name}.{key} would move a record")
+        self._owed.get(name, set()).discard(key)
 
     # -- expressions --------------------------------------------------------------------------------------------
 
@@ -341,7 +358,7 @@ def _map_facts(inside: Sequence[Token]) -> dict[str, str]:
     if brace is None:
         return {}
     facts = {}
-    for item in _split(inside[brace + 1 : closing(inside, brace)]):
+    for item in items(inside[brace + 1 : closing(inside, brace)]):
         if len(item) > 2 and item[1].text == ":" and item[0].text in {"tenant", "layer"}:
             facts[item[0].text] = "".join(token.text for token in item[2:])
     return facts
@@ -355,30 +372,6 @@ def _fact(name: str, key: str, facts: Sequence[tuple[str, ...]]) -> str | None:
             if (fact[3] == "=" and value not in _LISTS) or (fact[3] == "IN" and value in _LISTS):
                 return value
     return None
-
-
-def _searched(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
-    """Conditions inside SEARCH n IN (VECTOR INDEX … WHERE …), which the index itself applies."""
-    start = next((place for place, token in enumerate(tokens) if token.text == "("), None)
-    if not tokens or tokens[0].upper != "SEARCH" or start is None:
-        return []
-    inside = tokens[start + 1 : closing(tokens, start)]
-    where = next((place for place, token in top_level(inside) if token.upper == "WHERE"), len(inside))
-    limit = next((place for place, token in top_level(inside) if token.upper == "LIMIT"), len(inside))
-    return conjuncts(inside[where + 1 : limit])
-
-
-def _split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The items of a list, by the commas outside all brackets."""
-    items: list[list[Token]] = [[]]
-    last = 0
-    for place, token in top_level(tokens):
-        if token.text == ",":
-            items[-1] = list(tokens[last:place])
-            items.append([])
-            last = place + 1
-    items[-1] = list(tokens[last:])
-    return [item for item in items if item]
 
 
 def _derived(expression: Sequence[Token], scope: _Scope) -> _Bound | None:

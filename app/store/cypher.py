@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["Clause", "Token", "clauses", "closing", "conjuncts", "tokenize", "top_level", "words"]
+__all__ = ["Clause", "Token", "clauses", "closing", "conjuncts", "items", "searched", "tokenize", "top_level", "words"]
 
 
 def words(text: str) -> frozenset[str]:
@@ -31,7 +31,7 @@ _PATTERN: Final = re.compile(
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _CLAUSES: Final = words(
     "MATCH MERGE CREATE INSERT WITH RETURN UNWIND CALL SET REMOVE DELETE DETACH FOREACH UNION YIELD ORDER SKIP "
-    "OFFSET LIMIT OPTIONAL USING FINISH LET FILTER SHOW LOAD USE TERMINATE NEXT"
+    "OFFSET LIMIT OPTIONAL FINISH LET FILTER SHOW LOAD USE TERMINATE NEXT"
 )
 _NOT_AFTER: Final = {"WITH": {"STARTS", "ENDS"}, "MATCH": {"ON"}, "CREATE": {"ON"}}
 # No clause can follow one of these, so a clause's keyword there is a name.
@@ -150,3 +150,27 @@ def conjuncts(condition: Sequence[Token]) -> list[tuple[str, ...]]:
 
 def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(token.upper if token.upper == "IN" else token.text for token in tokens)
+
+
+def searched(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
+    """Conditions inside SEARCH n IN (VECTOR INDEX … WHERE …), which the index itself applies."""
+    start = next((place for place, token in enumerate(tokens) if token.text == "("), None)
+    if not tokens or tokens[0].upper != "SEARCH" or start is None:
+        return []
+    inside = tokens[start + 1 : closing(tokens, start)]
+    where = next((place for place, token in top_level(inside) if token.upper == "WHERE"), len(inside))
+    limit = next((place for place, token in top_level(inside) if token.upper == "LIMIT"), len(inside))
+    return conjuncts(inside[where + 1 : limit])
+
+
+def items(tokens: Sequence[Token]) -> list[list[Token]]:
+    """The items of a list, by the commas outside all brackets."""
+    found: list[list[Token]] = [[]]
+    last = 0
+    for place, token in top_level(tokens):
+        if token.text == ",":
+            found[-1] = list(tokens[last:place])
+            found.append([])
+            last = place + 1
+    found[-1] = list(tokens[last:])
+    return [item for item in found if item]

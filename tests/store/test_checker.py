@@ -35,6 +35,8 @@ GOOD_READS = [
     "layer: n.layer}) WHERE r.weight > 0.5 } RETURN n.id AS id",
     "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND (n.name = 'a' OR n.name IS NULL) "
     "RETURN CASE WHEN (n.x > 1) THEN 1 ELSE 2 END AS x, [k IN keys(n) WHERE NOT (k IN ['a']) | [k, n[k]]] AS p",
+    "MATCH (x:Alias {tenant: $tenant, id: $id}) USING INDEX x:Alias(tenant, layer, id) WHERE x.layer IN $layers "
+    "RETURN x.target AS id",
     "UNWIND $starts AS start WITH start, 1 AS limit MATCH (match:Entity {tenant: $tenant, id: start}) "
     "WHERE match.layer IN $layers RETURN match.id AS set",
     "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers /* MATCH (x) */ RETURN 'MATCH (y)' AS text // (z)",
@@ -100,6 +102,8 @@ BAD_READS = {
     "a control label as an alternative": "MATCH (n:Entity|_Grant {tenant: $tenant, layer: $layer}) RETURN n.id AS id",
     "a quoted control label": "MATCH (n:`_Grant` {tenant: $tenant, layer: $layer}) RETURN n.id AS id",
     "a quoted variable": "MATCH (`a b`:Entity {id: $id}) RETURN `a b`.id AS id",
+    "a hint instead of a condition": "MATCH (x:Alias {tenant: $tenant}) USING INDEX x:Alias(tenant, layer, id) "
+    "RETURN x.id AS id",
     "lower case": "match (n:Entity) return n.id as id",
     "a write that is not declared": "MATCH (n:Entity {tenant: $tenant, layer: $layer}) SET n.x = 1 RETURN n.id AS id",
     "an open string": "MATCH (n:Entity {tenant: $tenant, layer: $layer}) RETURN 'x",
@@ -116,7 +120,9 @@ GOOD_WRITES = [
     "$layer, id: $b}) "
     "MERGE (a)-[r:$($type)]->(b) SET r.weight = $w, r.tenant = $tenant, r.layer = $layer",
     "MATCH (a:Entity {tenant: $tenant}) WHERE a.layer IN $writable MATCH (b:Entity {tenant: $tenant, layer: a.layer}) "
-    "MERGE (a)-[r:KNOWS]->(b) SET r.weight = 1",
+    "MERGE (a)-[r:KNOWS]->(b) SET r.weight = 1, r.tenant = $tenant, r.layer = a.layer",
+    "MATCH (a:Entity {tenant: $tenant, layer: $layer, id: $a}) CREATE (a)-[r:KNOWS]->(a) SET r = $fields "
+    "SET r.tenant = $tenant, r.layer = $layer",
     "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $writable AND n.id = $id DETACH DELETE n",
     "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $writable WITH collect(n) AS found "
     "FOREACH (n IN found | SET n.x = 1)",
@@ -141,6 +147,9 @@ BAD_WRITES = {
     "moving to another tenant": "MATCH (n:Entity {tenant: $tenant, layer: $layer}) SET n.tenant = $other",
     "moving to another layer": "MATCH (n:Entity {tenant: $tenant, layer: $layer}) SET n.layer = $name",
     "replacing all properties": "MATCH (n:Entity {tenant: $tenant, layer: $layer}) SET n = $fields",
+    "replacing all properties of a relation": "MATCH (a:Entity {tenant: $tenant, layer: $layer})-[r]->(a) SET r = $f",
+    "a relation without a partition": "MATCH (a:Entity {tenant: $tenant, layer: $layer}) MERGE (a)-[r:KNOWS]->(a)",
+    "a nameless relation": "MATCH (a:Entity {tenant: $tenant, layer: $layer}) CREATE (a)-[:KNOWS]->(a)",
     "a relation that may cross": "MATCH (a:Entity {tenant: $tenant, id: $a}), (b:Entity {tenant: $tenant, id: $b}) "
     "WHERE a.layer IN $writable AND b.layer IN $writable MERGE (a)-[r:KNOWS]->(b)",
     "a relation to a stranger": "MATCH (a:Entity {tenant: $tenant, layer: $layer}) MERGE "
