@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from rapidfuzz.distance import OSA
+
+from app.graph.identity import entity_id
+from app.graph.queries import NAMES
+from app.graph.text import plain_tokens
 from app.store.statement import Statement
 
 __all__ = ["Candidate", "Reads", "Resolution", "resolve"]
+
+_SHORT: Final = 4
+_LONG: Final = 8
+_WORDS: Final = 8
+_WORDS_TOO_MANY: Final = 2
+_NEAR: Final = 2_000
+_SHOWN: Final = 10
+_FUZZY_NAMES: Final = 50
+"""Names of one call that are also sought misspelt."""
 
 
 class Reads(Protocol):
     """Runs a read: ``TenantSession.read`` or ``Writing.run``."""
 
-    async def __call__(self, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]: ...
+    async def __call__(self, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        """Rows of ``statement``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +62,110 @@ async def resolve(run: Reads, names: Sequence[str], *, fuzzy: bool = True) -> di
     """Each of ``names`` as what it stands for among the layers that ``run`` reads. One round trip.
 
     Pass ``session.read`` or, inside a write, ``writing.run``. Typing errors: one edit in words of 4 to 7 letters, two
-    in longer ones; several entities equally near are ``ambiguous`` and come as ``candidates``, ordered by id.
+    in longer ones; words that a name has beyond those asked for count against it. Several entities equally near are
+    ``ambiguous`` and come as ``candidates``, ordered by id.
 
     Raises:
         InvalidInput: a blank or overlong name.
 
     """
-    raise NotImplementedError
+    distinct = list(dict.fromkeys(names))
+    asked = [
+        {"id": entity_id(name), "fuzzy": _near_query(name) if fuzzy and place < _FUZZY_NAMES else ""}
+        for place, name in enumerate(distinct)
+    ]
+    if not asked:
+        return {}
+    rows = await run(NAMES, asked=asked, near=_NEAR)
+    return {distinct[row["place"]]: _resolution(distinct[row["place"]], row) for row in rows}
+
+
+def _resolution(name: str, row: Mapping[str, Any]) -> Resolution:
+    slug = entity_id(name)
+    for how, copies in (("id", row["exact"]), ("alias", row["aliased"])):
+        found = _candidates(copies)
+        if len(found) == 1:
+            return Resolution(name, slug, how, found[0].id, found[0].name, found[0].type)
+        if found:
+            return Resolution(name, slug, "ambiguous", candidates=tuple(found))
+    near = _nearest(name, row["near"])
+    if len(near) == 1:
+        return Resolution(name, slug, "fuzzy", near[0].id, near[0].name, near[0].type)
+    return Resolution(name, slug, "ambiguous" if near else "unknown", candidates=tuple(near[:_SHOWN]))
+
+
+def _candidates(copies: Iterable[Mapping[str, Any]]) -> list[Candidate]:
+    """Merged by id, named as tenant-wide or the first layer names it (partition rule 4), ordered by id."""
+    first: dict[str, Candidate] = {}
+    for copy in sorted(copies, key=lambda copy: (copy["id"], copy["layer"])):
+        first.setdefault(copy["id"], Candidate(copy["id"], copy["name"], copy["type"]))
+    return list(first.values())
+
+
+def _nearest(name: str, copies: Sequence[Mapping[str, Any]]) -> list[Candidate]:
+    asked = _name_tokens(name)
+    distances: dict[str, tuple[int, int]] = {}
+    for copy in copies:
+        for spelling in (copy["name"], *(copy["aliases"] or ())):
+            distance = _distance(asked, _name_tokens(spelling))
+            if distance is not None:
+                distances[copy["id"]] = min(distance, distances.get(copy["id"], distance))
+    least = min(distances.values(), default=None)
+    return _candidates(copy for copy in copies if copy["id"] in distances and distances[copy["id"]] == least)
+
+
+def _distance(asked: Sequence[str], held: Sequence[str]) -> tuple[int, int] | None:
+    """(words too many, edits) between two names; None when they are not the same name misspelt or shortened."""
+    if len(held) - len(asked) not in range(_WORDS_TOO_MANY + 1):
+        return None
+    left = list(held)
+    edits = 0
+    for token in asked:
+        near = min(((_edits(token, other), other) for other in left), default=(len(token), ""))
+        if near[0] > _allowed(token):
+            return None
+        edits += near[0]
+        left.remove(near[1])
+    return len(left), edits
+
+
+def _edits(one: str, other: str) -> int:
+    return OSA.distance(one, other)
+
+
+def _allowed(token: str) -> int:
+    return 0 if len(token) < _SHORT else 1 if len(token) < _LONG else 2
+
+
+def _name_tokens(name: str) -> list[str]:
+    return plain_tokens(name)[:_WORDS]
+
+
+def _near_query(name: str) -> str:
+    """A query that finds every name whose words are as near as ``_allowed`` says, and some more.
+
+    Regular expressions, since the engine's own fuzzy terms stop after 50 expansions that other tenants could use up.
+    Tokens hold letters, marks and digits alone: nothing in them means anything to the parser.
+    """
+    clauses = []
+    for token in _name_tokens(name):
+        if _allowed(token) == 0:
+            clauses.append(f"+names:{token}")
+        elif _allowed(token) == 1:
+            clauses.append(f"+names:/{_one_edit(token)}/")
+        else:
+            half = len(token) // 2
+            head, tail = token[:half], token[half:]
+            clauses.append(f"+names:/{_one_edit(head)}{_any(len(tail))}|{_any(len(head))}{_one_edit(tail)}/")
+    return " ".join(clauses)
+
+
+def _one_edit(token: str) -> str:
+    changed = [f"{token[:at]}.?{token[at + 1 :]}" for at in range(len(token))]
+    longer = [f"{token[:at]}.{token[at:]}" for at in range(len(token) + 1)]
+    swapped = [f"{token[:at]}{token[at + 1]}{token[at]}{token[at + 2 :]}" for at in range(len(token) - 1)]
+    return f"({'|'.join([*changed, *longer, *swapped])})"
+
+
+def _any(length: int) -> str:
+    return f".{{{max(0, length - 2)},{length + 2}}}"

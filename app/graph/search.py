@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.embedding.provider import Embedder
+from app.errors import InvalidInput
+from app.graph.candidates import Candidates, Details, details, find
+from app.graph.merge import merged_entity
+from app.graph.rank import POOL, Lists, Place, best, fused, ordered, text_scores
+from app.store.database import TenantSession
+
 __all__ = ["MAX_K", "Hit", "SearchAnswer", "SearchOptions", "search", "text_search"]
 
 MAX_K: Final = 50
@@ -48,8 +55,8 @@ class SearchAnswer:
     explain: dict[str, Any] = field(default_factory=dict)
 
 
-async def search(session: Any, embedder: Any, query: str, options: SearchOptions) -> SearchAnswer:
-    """Search the readable layers: at most two round trips and one embedding.
+async def search(session: TenantSession, embedder: Embedder, query: str, options: SearchOptions) -> SearchAnswer:
+    """Search the readable layers: text and vectors at once, then the candidates' details; one embedding.
 
     Without a model, or when it fails, text and graph alone answer and ``note`` says so.
 
@@ -57,16 +64,99 @@ async def search(session: Any, embedder: Any, query: str, options: SearchOptions
         InvalidInput: a blank query.
 
     """
-    raise NotImplementedError
+    _check(query)
+    if not session.scope.layers:
+        return SearchAnswer([], "text")
+    found = await find(session, embedder, query, k=options.k, types=options.types)
+    hits = await _ranked(session, found, options)
+    explain: dict[str, Any] = {}
+    if options.explain:
+        explain = {
+            "terms": found.terms,
+            "frequent_terms": found.frequent,
+            "named": sorted(found.named),
+            "vectors": None if found.vectors is None else "exact" if found.exact else "index",
+        }
+    return SearchAnswer(hits, "text" if found.vectors is None else "hybrid", found.note, explain)
 
 
 async def text_search(
-    session: Any, query: str, *, k: int = 10, types: Sequence[str] = (), min_confidence: float = 0.0
+    session: TenantSession, query: str, *, k: int = 10, types: Sequence[str] = (), min_confidence: float = 0.0
 ) -> list[Hit]:
-    """Text and names alone, for seeds and lists: one round trip, byte-equal whatever others write.
+    """Text and names alone, for seeds and lists: byte-equal whatever others write.
 
     Raises:
         InvalidInput: a blank query.
 
     """
-    raise NotImplementedError
+    _check(query)
+    if not session.scope.layers:
+        return []
+    found = await find(session, None, query, k=k, types=types)
+    hits = await _ranked(session, found, SearchOptions(k=k, types=tuple(types)), beside=False)
+    return [hit for hit in hits if hit.entity["confidence"] >= min_confidence]
+
+
+def _check(query: str) -> None:
+    if not query.strip():
+        raise InvalidInput("query must not be blank; say in words what you look for", field="query")
+
+
+async def _ranked(
+    session: TenantSession, found: Candidates, options: SearchOptions, *, beside: bool = True
+) -> list[Hit]:
+    depth = max(POOL, options.k)
+    first = Lists(text_scores(found.sets, {}, found.together), found.vectors or {}, found.named, depth)
+    pool = [id_ for id_, _ in best(fused(first), depth)]
+    if not pool:
+        return []
+    known = await details(session, found, pool, options.types)
+    frequent = {term: [id_ for id_, one in known.items() if term in one.holds] for term in found.frequent}
+    lists = Lists(text_scores(found.sets, frequent, found.together), first.vector, found.named, depth)
+    base = fused(lists)
+    places = {
+        id_: Place(one.thread, one.position, frozenset(one.linked)) if beside else Place()
+        for id_, one in known.items()
+        if beside or id_ in base
+    }
+    order = ordered(base, places, found.named)
+    least = _least(options)
+    hits: list[Hit] = []
+    for id_, value in order:
+        one = known[id_]
+        entity = merged_entity(one.copies)
+        if (options.types and entity["type"] not in options.types) or value <= 0.0:
+            continue
+        if least is not None and one.similarity is not None and one.similarity < least and id_ not in found.named:
+            continue
+        hits.append(_hit(entity, one, len(hits) + 1, value, _why(id_, lists, one) if options.explain else {}))
+        if len(hits) == options.k:
+            break
+    return hits
+
+
+def _least(options: SearchOptions) -> float | None:
+    if options.min_cosine is not None:
+        return options.min_cosine
+    return None if options.min_similarity is None else 2.0 * options.min_similarity - 1.0
+
+
+def _hit(entity: dict[str, Any], one: Details, rank: int, value: float, why: dict[str, Any]) -> Hit:
+    similarity = one.similarity
+    score = None if similarity is None else round((1.0 + similarity) / 2.0, 6)
+    return Hit(entity, rank, similarity, score, value, why)
+
+
+def _why(id_: str, lists: Lists, one: Details) -> dict[str, Any]:
+    ranks = lists.ranks()
+    why: dict[str, Any] = {}
+    for path, scores in (("text", lists.text), ("vector", lists.vector)):
+        if id_ in ranks[path]:
+            why[path] = {"rank": ranks[path][id_], "value": round(scores[id_], 6)}
+    if id_ in lists.named:
+        why["name"] = {"rank": 1}
+    if one.linked:
+        why["related_to"] = sorted(one.linked)
+    if not why:
+        why["beside"] = "stands next to a hit in its conversation"
+    return why
