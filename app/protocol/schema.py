@@ -23,16 +23,14 @@ _UNIONS: Final = ("anyOf", "oneOf")
 _ANNOTATIONS: Final = frozenset({"description", "default", "examples", "deprecated"})
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("not_applied", "applied", "unknown")
 
+# Without descriptions but for one: each byte here is paid once per tool in every client's context.
 _OUTCOME_FIELDS: Final[dict[str, Schema]] = {
-    "ok": {
-        "type": "boolean",
-        "description": "Whether the call succeeded; only then the other fields are as described.",
-    },
-    "reason": {"type": "string", "description": "On failure: a stable word for programs."},
-    "message": {"type": "string", "description": "On failure: what was wrong and what to do."},
-    "retryable": {"type": "boolean", "description": "On failure: whether the same call may succeed later."},
-    "outcome": {"type": "string", "enum": list(_OUTCOMES), "description": "On failure: whether anything was applied."},
-    "retry_after_ms": {"type": "integer", "description": "On failure: when to try again, milliseconds."},
+    "ok": {"type": "boolean", "description": "false: see reason, message, retryable, outcome"},
+    "reason": {"type": "string"},
+    "message": {"type": "string"},
+    "retryable": {"type": "boolean"},
+    "outcome": {"type": "string", "enum": list(_OUTCOMES)},
+    "retry_after_ms": {"type": "integer"},
 }
 
 

@@ -80,7 +80,7 @@ async def test_a_caller_cannot_choose_the_name_of_a_span(tracer: Tracer) -> None
 async def test_a_call_joins_the_trace_of_its_caller(tracer: Tracer) -> None:
     parent = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     async with open_gateway() as gateway:
-        for meta in (parent, {}, {"traceparent": 5}):
+        for meta in (parent, {**parent, "progressToken": 1}, {}, {"traceparent": 5}):
             await gateway.post(gateway.request("tools/call", name="echo", arguments={"text": "x"}, meta=meta))
-    assert [context is not None for context in tracer.parents] == [True, False, False]
-    assert [span.status for span in tracer.spans] == [None] * 3
+    assert [context is not None for context in tracer.parents] == [True, True, False, False]
+    assert [span.status for span in tracer.spans] == [None] * 4
