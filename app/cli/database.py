@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from app.cli.client.console import EX_CONFIG, note, require
 from app.cli.dev.ground import EX_TEMPFAIL
+from app.context import Deadline
 from app.errors import DatabaseUnavailable, StartError
 from app.settings import Settings
 from app.store.database import Database
@@ -20,6 +21,8 @@ from app.store.schema import migrate
 __all__ = ["check_password", "connected", "managed", "reachable", "running"]
 
 _RESTARTS: Final = 5
+_PATIENCE_SECONDS: Final = 20.0
+_POLL_SECONDS: Final = 0.25
 
 
 @asynccontextmanager
@@ -82,17 +85,29 @@ async def connected(settings: Settings) -> AsyncIterator[Database]:
         store.neo4j_uri or "", store.neo4j_user, password, store.neo4j_database, pool_size=store.pool_size
     )
     try:
-        try:
-            await database.verify()
-        except DatabaseUnavailable as error:
-            raise StartError(
-                "The database does not answer. Check that it runs and that NEO4J_URI is right. Nothing was changed.",
-                exit_code=EX_TEMPFAIL,
-            ) from error
+        await _answering(database)
         await migrate(database)
         yield database
     finally:
         await database.close()
+
+
+async def _answering(database: Database) -> None:
+    """Wait for a database that is slow to answer: a busy machine, or one that has just been started."""
+    until = Deadline.after(_PATIENCE_SECONDS)
+    while True:
+        try:
+            await database.verify()
+        except DatabaseUnavailable as error:
+            if until.passed:
+                raise StartError(
+                    "The database does not answer. Check that it runs and that NEO4J_URI is right. Nothing was "
+                    "changed.",
+                    exit_code=EX_TEMPFAIL,
+                ) from error
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            return
 
 
 async def _keep_running(server: EmbeddedServer, progress: Callable[[str], None]) -> None:

@@ -79,7 +79,7 @@ def token_create(
     """Make a token and print it once: only its id is stored."""
     made = _do(
         lambda administration: administration.create_token(
-            user, tenant, scopes=scope or (), read=read_layer or (), write=write_layer or (), days=days
+            user, tenant, scopes=scope, read=read_layer, write=write_layer, days=days
         )
     )
     _answer(made, made["token"], as_json)
@@ -94,7 +94,8 @@ def token_list(
     if as_json:
         emit({"tokens": found})
     for token in () if as_json else found:
-        say("\t".join((token["id"], token["user"], token["tenant"], token["state"], token["expires"], token["scopes"])))
+        scopes = " ".join(token["scopes"])
+        say("\t".join((token["id"], token["user"], token["tenant"], token["state"], token["expires"], scopes)))
 
 
 @tokens.command("revoke")

@@ -10,15 +10,11 @@ from app.store.control.keys import Keys
 from app.store.control.users import User
 from app.store.database import Database
 
-__all__ = ["sign_in_link", "vault_of"]
+__all__ = ["sign_in_links"]
 
 
-def vault_of(database: Database, settings: Settings) -> Vault:
-    """The keys of this installation."""
-    return Vault(Keys(database.control), Sealer.of(settings.oauth, settings.run.folder))
-
-
-async def sign_in_link(database: Database, settings: Settings, user: User, address: str) -> str:
-    """A link that signs ``user`` in at ``address`` (a public base address) once, within a day."""
-    services = AuthorizationServer(database, settings, vault_of(database, settings))
-    return await issue_sign_in_link(services, user.id, address)
+async def sign_in_links(database: Database, settings: Settings, user: User) -> dict[str, str]:
+    """For each public base address a link that signs ``user`` in there, once, within a day."""
+    vault = Vault(Keys(database.control), Sealer.of(settings.oauth, settings.run.folder))
+    services = AuthorizationServer(database, settings, vault)
+    return {address: await issue_sign_in_link(services, user.id, address) for address in settings.addresses}

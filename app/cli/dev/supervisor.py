@@ -8,14 +8,15 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
+from app.access.accounts import DEFAULT_OWNER
+from app.access.service import accounts_of
 from app.cli.client.console import emit, note, require, say
 from app.cli.database import connected, managed
 from app.cli.dev.caddy import Caddy
 from app.cli.dev.ground import check_ports, check_room, own_home
 from app.cli.dev.stopping import Stopped, listening, unless_stopped
 from app.cli.dev.welcome import Welcome
-from app.cli.first import ensure_first_owner
-from app.cli.signin import sign_in_link
+from app.cli.signin import sign_in_links
 from app.settings import RunSettings, Settings
 
 __all__ = ["run"]
@@ -71,8 +72,9 @@ async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welco
     """Make the first records and a fresh way in."""
     https, http = f"https://localhost:{settings.run.https_port}", f"http://localhost:{settings.run.http_port}"
     async with connected(settings) as database:
-        user = await ensure_first_owner(database, settings, owner)
-        links = {address: await sign_in_link(database, settings, user, address) for address in settings.addresses}
+        accounts = accounts_of(settings, database)
+        user = (await accounts.bootstrap(owner or DEFAULT_OWNER)).owner
+        links = await sign_in_links(database, settings, user)
     return Welcome(
         https=https,
         http=http,

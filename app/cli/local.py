@@ -1,0 +1,71 @@
+"""``graphkeep stdio``: the gateway's own tools for one local client, without HTTP, through the same rules."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from app.access.accounts import Accounts
+from app.access.authorize import check_tool
+from app.access.service import accounts_of
+from app.cli.database import connected, reachable
+from app.context import Principal, RequestContext, Role
+from app.edge import logs
+from app.errors import NotFound
+from app.main import Services, opened
+from app.protocol.envelope import Envelope
+from app.protocol.stdio import LocalProtocol, standard_streams
+from app.settings import Settings
+from app.store.control.tenants import HOME_TENANT
+
+__all__ = ["run"]
+
+
+def run(settings: Settings, *, tenant: str | None, user: str | None) -> None:
+    """Serve until the client closes standard input.
+
+    Raises:
+        StartError: no way to the database. NotFound: no such tenant or member.
+    """
+    import uvloop
+
+    logs.configure(settings.run.log_level)
+    uvloop.run(_run(settings, tenant=tenant or HOME_TENANT, user=user))
+
+
+async def _run(settings: Settings, *, tenant: str, user: str | None) -> None:
+    async with standard_streams() as (reader, writer), reachable(settings) as used:
+        async with connected(used) as database:
+            accounts = accounts_of(used, database)
+            await accounts.bootstrap()
+            principal = await accounts.local_principal(user or await _first_owner(accounts, tenant), tenant)
+        async with opened(used) as services:
+            await _protocol(services, principal).serve(reader, writer)
+
+
+def _protocol(services: Services, principal: Principal) -> LocalProtocol:
+    def identify() -> RequestContext:
+        known = services.access.snapshot.view.tenants.get(principal.tenant)
+        now = principal if known is None else replace(principal, data=known.data, tenant_layers=known.all_layers())
+        return RequestContext(f"stdio-{secrets.token_hex(8)}", "stdio", principal=now)
+
+    @asynccontextmanager
+    async def admit(envelope: Envelope, context: RequestContext) -> AsyncIterator[RequestContext]:
+        tool = services.registry.get(envelope.tool or "")
+        if tool is not None and context.principal is not None:
+            check_tool(tool, context.principal, services.access.snapshot)
+        async with services.limits.admit(context, tool) as admitted:
+            yield admitted
+
+    return LocalProtocol(services.registry, services.dispatcher, identify=identify, admit=admit)
+
+
+async def _first_owner(accounts: Accounts, tenant_name: str) -> str:
+    tenant = await accounts.tenant(tenant_name)
+    owners = [member.user for member in await accounts.users.members(tenant.id) if member.role is Role.OWNER]
+    found = [user for user in [await accounts.users.by_id(subject) for subject in owners] if user is not None]
+    if not found:
+        raise NotFound(f"the tenant {tenant.name!r} has no owner; name a member with --user.")
+    return min(found, key=lambda user: (user.created, user.id)).email
