@@ -199,10 +199,10 @@ class _Attempt:
                 )
                 return await work(self._run)
         except asyncio.CancelledError:
-            self._session.cancel()
+            await self._abandon()
             raise
         except TimeoutError as error:
-            self._session.cancel()
+            await self._abandon()
             if clock.expired():
                 raise called_off("not_applied") from None
             raise _Retry(error) from error
@@ -229,10 +229,10 @@ class _Attempt:
             async with asyncio.timeout(self._commit_until.remaining()):
                 await transaction.commit()
         except asyncio.CancelledError:
-            self._session.cancel()
+            await self._abandon()
             raise
         except TimeoutError:
-            self._session.cancel()
+            await self._abandon()
             raise called_off("unknown") from None
         except DATABASE_FAILURES as error:
             await self._close()
@@ -250,7 +250,7 @@ class _Attempt:
                 async with asyncio.timeout(_ROLLBACK_SECONDS):
                     await self._transaction.close()
             except (TimeoutError, *DATABASE_FAILURES):
-                self._session.cancel()
+                await self._abandon()
                 return
         await self._close()
 
@@ -259,4 +259,9 @@ class _Attempt:
             async with asyncio.timeout(_ROLLBACK_SECONDS):
                 await self._session.close()
         except (TimeoutError, *DATABASE_FAILURES):
-            self._session.cancel()
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        """Cut the connection, which ends the transaction on the server too; without it, closing waits for nothing."""
+        self._session.cancel()
+        await self._session.close()

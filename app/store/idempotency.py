@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -14,7 +14,10 @@ from app.errors import Conflict
 from app.store.execution import Run
 from app.store.statement import statement
 
-__all__ = ["Idempotency", "answered", "claim", "record"]
+if TYPE_CHECKING:
+    from app.store.session import ControlSession, Writing
+
+__all__ = ["Idempotency", "claim", "record", "sweep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ async def claim(run: Run, scope: Scope, idempotency: Idempotency) -> Json | None
         raise Conflict("this idempotency_key was used with other arguments; use a new key for another call")
     if found["layers"] != _layers_digest(scope):
         raise Conflict("this idempotency_key was used with other layers; use a new key for another call")
-    return answered(found["answer"])
+    return _answer(found["answer"])
 
 
 async def record(run: Run, scope: Scope, idempotency: Idempotency, answer: Json) -> None:
@@ -90,8 +93,20 @@ async def record(run: Run, scope: Scope, idempotency: Idempotency, answer: Json)
     await run(RECORD, {**_key(scope, idempotency), "answer": orjson.dumps(answer).decode()})
 
 
-def answered(text: str | None) -> Json | None:
-    """The stored answer as it was given."""
+async def sweep(control: ControlSession) -> int:
+    """Remove up to 1,000 expired keys; how many went.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+
+    async def work(writing: Writing) -> int:
+        return int((await writing.run(SWEEP))[0]["swept"])
+
+    return await control.write(work)
+
+
+def _answer(text: str | None) -> Json | None:
     if text is None:
         return None
     answer: Json = orjson.loads(text)
