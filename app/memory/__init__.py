@@ -1,0 +1,1 @@
+"""The memory toolset: entities and weighted, bi-temporal relations, learnt from conversations."""

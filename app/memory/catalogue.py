@@ -1,0 +1,123 @@
+"""``graph_entities``: the catalogue of entities, one of them by id, or those that fit some words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.contract import Call, Cursor
+from app.errors import InvalidInput
+from app.graph.identity import entity_id
+from app.graph.lookup import resolve
+from app.graph.search import Hit, text_search
+from app.graph.vocabulary import type_name
+from app.memory.moments import stored_moment
+from app.memory.queries import ENTITY, PAGE, PICKED
+from app.memory.schemas import EntitiesInput
+from app.memory.shapes import entity_of, fitting, node_shape
+from app.store.database import Database, TenantSession
+
+__all__ = ["entities"]
+
+_HITS: Final = 500
+"""Matches of a search that are sorted and paged."""
+
+
+async def entities(database: Database, call: Call, arguments: EntitiesInput) -> Mapping[str, Any]:
+    """Answer ``graph_entities``.
+
+    Raises:
+        InvalidInput: a blank name, a malformed type, or a cursor of another question.
+        CallError: what the store raises.
+    """
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    if arguments.id is not None:
+        return await _one(session, arguments.id)
+    question = arguments.model_dump(exclude={"cursor", "layers"})
+    after = Cursor.decode(arguments.cursor, call.scope, question).position if arguments.cursor else None
+    if arguments.search is not None and arguments.search.strip():
+        answer, last = await _searched(session, arguments, after)
+    else:
+        answer, last = await _listed(session, arguments, after)
+    if last is not None:
+        answer["next_cursor"] = Cursor(last).encode(call.scope, question)
+    return answer
+
+
+async def _one(session: TenantSession, name: str) -> dict[str, Any]:
+    rows = await session.read(ENTITY, id=entity_id(name))
+    if not rows:
+        resolution = (await resolve(session.read, [name], fuzzy=False))[name]
+        rows = await session.read(ENTITY, id=resolution.id) if resolution.id is not None else []
+    if not rows:
+        return {"found": False, "entities": [], "total": 0}
+    row = rows[0]
+    shown = node_shape(entity_of(row["copies"]), whole=True) | {"edge_count": row["edge_count"]}
+    return {"found": True, "entities": [shown], "total": 1}
+
+
+async def _listed(
+    session: TenantSession, arguments: EntitiesInput, after: tuple[Any, ...] | None
+) -> tuple[dict[str, Any], tuple[Any, ...] | None]:
+    sort = arguments.sort_by if arguments.sort_by in {"last_seen", "name"} else "confidence"
+    rows = await session.read(
+        PAGE,
+        type=None if arguments.type is None else type_name(arguments.type),
+        min_confidence=arguments.min_confidence,
+        sort=sort,
+        after=None if after is None else list(after),
+        limit=arguments.limit + 1,
+    )
+    page = rows[0]["page"]
+    found = {row["id"]: row for row in rows[0]["rows"]}
+    shown = [_row(entity_of(found[id_]["copies"]), found[id_]["edge_count"]) for id_, _ in page[: arguments.limit]]
+    fits = fitting(shown)
+    answer = _answer(shown[:fits], rows[0]["total"], rows[0]["everything"])
+    return answer, tuple(reversed(page[fits - 1])) if fits < len(page) else None
+
+
+async def _searched(
+    session: TenantSession, arguments: EntitiesInput, after: tuple[Any, ...] | None
+) -> tuple[dict[str, Any], tuple[Any, ...] | None]:
+    start = _offset(after)
+    types = () if arguments.type is None else (type_name(arguments.type),)
+    hits = await text_search(
+        session, arguments.search or "", k=_HITS, types=types, min_confidence=arguments.min_confidence or 0.0
+    )
+    page = _sorted(hits, arguments.sort_by)[start : start + arguments.limit]
+    row = (await session.read(PICKED, ids=[hit.entity["id"] for hit in page]))[0]
+    counts = {found["id"]: found["edge_count"] for found in row["rows"]}
+    shown = [_row(hit.entity, counts.get(hit.entity["id"], 0)) for hit in page]
+    fits = fitting(shown)
+    answer = _answer(shown[:fits], len(hits), row["everything"])
+    return answer, (start + fits,) if start + fits < len(hits) else None
+
+
+def _offset(after: tuple[Any, ...] | None) -> int:
+    if after is None:
+        return 0
+    if len(after) != 1 or not isinstance(after[0], int) or after[0] < 0:
+        raise InvalidInput("cursor is not one that this tool gave out; start again without it", field="cursor")
+    return after[0]
+
+
+def _sorted(hits: Sequence[Hit], sort_by: str | None) -> list[Hit]:
+    def newest_first(hit: Hit) -> float:
+        seen = stored_moment(hit.entity.get("last_seen"))
+        return 0.0 if seen is None else -seen.timestamp()
+
+    if sort_by == "confidence":
+        return sorted(hits, key=lambda hit: (-hit.entity["confidence"], hit.entity["id"]))
+    if sort_by == "last_seen":
+        return sorted(hits, key=lambda hit: (newest_first(hit), hit.entity["id"]))
+    if sort_by == "name":
+        return sorted(hits, key=lambda hit: (hit.entity["name"].lower(), hit.entity["id"]))
+    return list(hits)
+
+
+def _row(entity: Mapping[str, Any], edge_count: int) -> dict[str, Any]:
+    return node_shape(entity) | {"edge_count": edge_count}
+
+
+def _answer(shown: Sequence[Mapping[str, Any]], total: int, everything: int) -> dict[str, Any]:
+    return {"found": bool(shown), "entities": list(shown), "total": total, "total_entities": everything}

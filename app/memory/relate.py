@@ -1,0 +1,199 @@
+"""``graph_relate``: one relation or a batch, written in one transaction.
+
+Read what is known (one round trip), embed what is new, then lock, decide and write (two statements). What was decided
+before the lock is decided again under it; if a text to embed has changed meanwhile, the whole is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from app.contract import Call, Json
+from app.embedding.provider import Embedder
+from app.errors import InvalidInput
+from app.memory.census import Census, Tally
+from app.memory.compose import (
+    EntityWrite,
+    Involved,
+    Stored,
+    compose_entity,
+    relation_fields,
+    stored_entity,
+    stored_relation,
+)
+from app.memory.plan import plan_of
+from app.memory.queries import LOCK, WRITE
+from app.memory.report import Step, report
+from app.memory.resolving import Work, resolved, writing_scope
+from app.memory.schemas import RelateInput
+from app.memory.timeline import Relation, Triple, assert_relation
+from app.memory.vectors import NO_VECTOR, Vectors
+from app.store.database import Database, Idempotency, Writing
+
+__all__ = ["relate"]
+
+_ATTEMPTS: Final = 3
+"""Times that texts are embedded before a slightly older vector is accepted."""
+
+
+class _Changed(Exception):
+    """Somebody wrote to these entities between our reading and our lock; nothing was applied."""
+
+    def __init__(self, passages: set[str]) -> None:
+        super().__init__()
+        self.passages = passages
+
+
+async def relate(
+    database: Database, embedder: Embedder, census: Census, call: Call, arguments: RelateInput
+) -> Mapping[str, Any]:
+    """Create or strengthen relations, and the entities at their ends.
+
+    Raises:
+        InvalidInput: a rule is broken or a reference leads nowhere; nothing was applied.
+        QuotaExceeded: the tenant holds all it may.
+        CallError: what the store raises, with what is known of the outcome.
+    """
+    plan = plan_of(arguments)
+    session = database.session(writing_scope(call.scope), deadline=call.deadline, request_id=call.request_id)
+    tally = await census.of(call.scope.tenant, call.principal.tenant_layers | set(call.scope.layers))
+    key = arguments.idempotency_key
+    idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
+    work = await resolved(session, plan)
+    vectors = Vectors(embedder, call.deadline)
+    before = [compose_entity(work.known[id_].own, entry, vectors.key) for id_, entry in work.involved().items()]
+    await vectors.add(entity.passage for entity in before if not entity.embedded)
+    for attempt in range(_ATTEMPTS):
+        writer = _Writer(work, vectors, census, tally, session.scope.write_layer or "", final=attempt == _ATTEMPTS - 1)
+        try:
+            answer = await session.write(writer.run, idempotency=idempotency)
+        except _Changed as change:
+            await vectors.add(change.passages)
+            continue
+        writer.count()
+        return answer
+    raise AssertionError("the last attempt accepts what it has")
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """What a run adds to the partition."""
+
+    entities: int
+    relations: int
+    types: set[str]
+    verbs: set[str]
+
+
+class _Writer:
+    """One attempt. ``run`` may be called several times; what the last run added is counted once it is committed."""
+
+    def __init__(self, work: Work, vectors: Vectors, census: Census, tally: Tally, layer: str, *, final: bool) -> None:
+        self._work = work
+        self._vectors = vectors
+        self._census = census
+        self._tally = tally
+        self._layer = layer
+        self._final = final
+        self._growth: _Growth | None = None
+        self._new_relations = 0
+
+    async def run(self, writing: Writing) -> Json:
+        """Lock, decide, write; the answer."""
+        work = self._work
+        if work.unresolved:
+            raise _unresolved(work.unresolved)
+        now = datetime.now(UTC)
+        involved = work.involved()
+        locked = (await writing.run(LOCK, now=now, **self._asked(involved)))[0]
+        own = {entity.id: entity for entity in (stored_entity("", row["properties"]) for row in locked["ends"])}
+        known = self._known(locked)
+        steps = self._decide(known, locked, now)
+        entities = [compose_entity(own[id_], involved[id_], self._vectors.key) for id_ in sorted(involved)]
+        self._check(own, steps, entities)
+        await writing.run(WRITE, **self._written(entities, known))
+        return report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
+
+    def count(self) -> None:
+        """Count what the committed run added."""
+        if self._growth is not None:
+            growth = self._growth
+            self._census.add(
+                *(self._tally, self._layer),
+                entities=growth.entities,
+                relations=growth.relations,
+                types=growth.types,
+                verbs=growth.verbs,
+            )
+
+    def _asked(self, involved: Mapping[str, Involved]) -> dict[str, Any]:
+        said = self._work.said
+        triples = sorted({item.triple for item in said})
+        rivals = sorted({(item.source, item.relation) for item in said if item.ends_others})
+        return {
+            "ends": [{"id": id_, "name": involved[id_].name, "type": involved[id_].type} for id_ in sorted(involved)],
+            "pairs": [{"source": source, "relation": verb, "target": target} for source, verb, target in triples],
+            "rivals": [{"source": source, "relation": verb} for source, verb in rivals],
+        }
+
+    def _known(self, locked: Mapping[str, Any]) -> dict[Triple, Relation]:
+        rows = [row for row in [*locked["others"], *locked["same"]] if row["layer"] == self._layer]
+        return {relation.triple: relation for relation in map(stored_relation, rows)}
+
+    def _decide(self, known: dict[Triple, Relation], locked: Mapping[str, Any], now: datetime) -> list[Step]:
+        elsewhere = [stored_relation(row) for row in locked["same"] if row["layer"] != self._layer]
+        wide = {relation.triple: relation for relation in elsewhere}
+        existed = len(known)
+        steps = [Step(assert_relation(known, said, now), wide.get(said.triple)) for said in self._work.said]
+        self._new_relations = len(known) - existed
+        return steps
+
+    def _check(self, own: Mapping[str, Stored], steps: Sequence[Step], entities: Sequence[EntityWrite]) -> None:
+        growth = _Growth(
+            entities=sum(stored.times_mentioned == 0 for stored in own.values()),
+            relations=self._new_relations,
+            types={stored.type for stored in own.values()},
+            verbs={step.outcome.relation.relation for step in steps},
+        )
+        self._census.check(self._tally, entities=growth.entities, relations=growth.relations)
+        self._census.check_names(self._tally, self._layer, growth.types, growth.verbs)
+        self._growth = growth
+        lacking = {entity.passage for entity in entities if self._vectors.lacks(entity)}
+        if lacking and not self._final:
+            raise _Changed(lacking)
+
+    def _written(self, entities: Sequence[EntityWrite], known: Mapping[Triple, Relation]) -> dict[str, Any]:
+        changed = [relation for _, relation in sorted(known.items()) if relation.changed]
+        return {
+            "entities": [
+                {"id": entity.id, "label": entity.label, "fields": entity.fields | self._vectors.fields(entity)}
+                for entity in entities
+            ],
+            "aliases": self._work.aliases(),
+            "changed": [_relation_row(relation) for relation in changed if not relation.new],
+            "created": [_relation_row(relation) for relation in changed if relation.new],
+        }
+
+    def _unembedded(self, entities: Sequence[EntityWrite]) -> bool:
+        return self._vectors.failed and any(not entity.embedded for entity in entities)
+
+
+def _relation_row(relation: Relation) -> dict[str, Any]:
+    return {
+        "source": relation.source,
+        "relation": relation.relation,
+        "target": relation.target,
+        "fields": relation_fields(relation),
+    }
+
+
+def _unresolved(lost: Sequence[str]) -> InvalidInput:
+    shown = "; ".join(lost[:50]) + (f"; and {len(lost) - 50} more" if len(lost) > 50 else "")
+    return InvalidInput(
+        f"{len(lost)} of the references lead nowhere, so nothing was applied: {shown}. Describe them in "
+        "batch.entities, or use a name that graph_entities shows.",
+        field="batch",
+    )

@@ -1,0 +1,57 @@
+"""The memory toolset's service: one object for all its tools, made once when the process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.context import Deadline, Scope
+from app.contract import Call
+from app.embedding.provider import Embedder
+from app.memory.catalogue import entities
+from app.memory.census import Census
+from app.memory.find import find
+from app.memory.relate import relate
+from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput
+from app.memory.stats import stats
+from app.memory.traverse import query
+from app.settings import Settings
+from app.store.database import Database, TenantSession
+
+__all__ = ["MemoryService"]
+
+
+class MemoryService:
+    """Entities and relations of a tenant. Each method answers one tool call and raises only ``CallError``."""
+
+    def __init__(self, database: Database, embedder: Embedder, settings: Settings) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._census = Census(self._count, settings.limits)
+
+    async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
+        """``graph_relate``."""
+        return await relate(self._database, self._embedder, self._census, call, arguments)
+
+    async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
+        """``graph_query``."""
+        return await query(self._database, call, arguments)
+
+    async def entities(self, call: Call, arguments: EntitiesInput) -> Mapping[str, Any]:
+        """``graph_entities``."""
+        return await entities(self._database, call, arguments)
+
+    async def search(self, call: Call, arguments: SearchInput) -> Mapping[str, Any]:
+        """``graph_search``."""
+        return await find(self._database, self._embedder, call, arguments)
+
+    async def stats(self, call: Call) -> Mapping[str, Any]:
+        """``graph_stats``."""
+        return await stats(self._database, call)
+
+    async def close(self) -> None:
+        """End what goes on beside the calls."""
+        await self._census.close()
+
+    def _count(self, scope: Scope, deadline: Deadline) -> TenantSession:
+        return self._database.session(scope, deadline=deadline, request_id="census")
