@@ -69,12 +69,14 @@ def default_choice(pending: PendingAuthorization, offered: Offer, previous: Gran
     scopes = set(offered.scopes)
     if previous is not None and set(previous.asked) == set(pending.scopes):
         scopes &= set(previous.scopes)
+    read = {EVERY_LAYER} if offered.every_read else set(offered.read)
+    write = {EVERY_LAYER} if offered.every_write else set(offered.write)
+    layer = TENANT_WIDE
     if previous is not None:
-        read, write, layer = set(previous.read_layers), set(previous.write_layers), previous.write_layer
-    else:
-        read = {EVERY_LAYER} if offered.every_read else set(offered.read)
-        write = {EVERY_LAYER} if offered.every_write else set(offered.write)
-        layer = TENANT_WIDE if TENANT_WIDE in offered.write else next(iter(offered.write), None)
+        read = set(previous.read_layers)
+        # A grant that wrote nowhere says nothing about where this one shall.
+        write = set(previous.write_layers) or write & read
+        layer = previous.write_layer if previous.write_layer is not None else layer
     return Choice(
         frozenset(scopes or offered.scopes),
         frozenset(read & _choices(offered.read, offered.every_read)),

@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.context import RequestContext, Role
 from app.oauth.routes import routes
 from app.oauth.sealing import Sealer
+from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
+from app.oauth.sessions import cookie_name
 from app.oauth.vault import Vault
 from app.settings import EdgeSettings, OAuthSettings, Settings
+from app.store.control.browser import SessionRecord
 from app.store.control.keys import Keys
 from app.store.control.tenants import Tenant
 from app.store.control.users import User
@@ -128,7 +132,7 @@ class Person:
 
 @pytest.fixture
 def make_person() -> Callable[..., Any]:
-    """``await make_person(gateway, role=Role.OWNER, layers=())``: someone with a tenant of their own and a password."""
+    """``await make_person(gateway, role=Role.OWNER, layers=())``: someone with a tenant of their own."""
 
     async def make(gateway: Gateway, *, role: Role = Role.OWNER, layers: Sequence[str] = ()) -> Person:
         services = gateway.main
@@ -138,7 +142,6 @@ def make_person() -> Callable[..., Any]:
         if layers:
             tenant = await services.tenants.add_layers(tenant.id, layers) or tenant
         await services.users.put_membership(user.id, tenant.id, role)
-        await services.passwords.set(user.id, PASSWORD)
         return Person(user, tenant, email)
 
     return make
@@ -182,7 +185,12 @@ class Life:
         return self.gateway.address
 
     async def register(self, **metadata: Any) -> dict[str, Any]:
-        body = {"client_name": "Test client", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none", **metadata}
+        body = {
+            "client_name": "Test client",
+            "redirect_uris": [CALLBACK],
+            "token_endpoint_auth_method": "none",
+            **metadata,
+        }
         response = await self.browser.post(f"{self.address}/register", json=body)
         assert response.status_code == 201, response.text
         self.client = response.json()
@@ -250,7 +258,7 @@ class Life:
             f"{self.address}/token", data={name: value for name, value in given.items() if value is not None}
         )
 
-    async def exchange(self, code: str, **changes: str | None) -> httpx2.Response:
+    async def exchange(self, code: str | None, /, **changes: str | None) -> httpx2.Response:
         form: dict[str, str | None] = {
             "grant_type": "authorization_code",
             "code": code,
@@ -279,10 +287,18 @@ class Life:
 async def open_life(make_person: Callable[..., Any]) -> AsyncIterator[Callable[..., Any]]:
     browsers: list[httpx2.AsyncClient] = []
 
-    async def opened(gateway: Gateway, person: Person | None = None, **kind: Any) -> Life:
+    async def opened(gateway: Gateway, person: Person | None = None, *, signed_in: bool = True, **kind: Any) -> Life:
         browser = httpx2.AsyncClient(trust_env=False, timeout=20)
         browsers.append(browser)
-        return Life(gateway, browser, person or await make_person(gateway, **kind))
+        life = Life(gateway, browser, person or await make_person(gateway, **kind))
+        if signed_in:
+            # A session as `sign_in` leaves it: deriving a password key for each test would cost half a minute.
+            token, now = secrets.token_urlsafe(32), time.time()
+            await gateway.main.browser.add_session(
+                SessionRecord(digest(token), life.person.user.id, gateway.address, now, now + 600)
+            )
+            browser.cookies.set(cookie_name(gateway.address), token, domain="localhost.local")
+        return life
 
     yield opened
     for browser in browsers:
