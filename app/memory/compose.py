@@ -11,7 +11,7 @@ import orjson
 
 from app.graph.entity import evidence_text, search_fields
 from app.graph.vocabulary import ENTITY_PROPERTIES, type_label
-from app.memory.moments import stored_moment
+from app.memory.moments import read_properties, stored_moment
 from app.memory.plan import Mention
 from app.memory.timeline import Relation
 
@@ -68,7 +68,7 @@ class EntityWrite:
 
 def stored_entity(layer: str, properties: Iterable[Sequence[Any]]) -> Stored:
     """A copy from the pairs that a statement returned."""
-    values: dict[str, Any] = dict(tuple(pair) for pair in properties)
+    values = read_properties(properties)
     return Stored(
         id=values["id"],
         layer=layer,
@@ -137,7 +137,7 @@ def _aliases(old: Stored, spellings: Iterable[str]) -> list[str]:
 
 def stored_relation(row: Mapping[str, Any]) -> Relation:
     """A relation from what a statement returned."""
-    values = dict(row["properties"])
+    values = read_properties(row["properties"])
     ingested = stored_moment(values.get("ingested_at") or values.get("last_confirmed"))
     confirmed = stored_moment(values.get("last_confirmed")) or ingested
     if ingested is None or confirmed is None:

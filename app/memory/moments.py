@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-__all__ = ["Moment", "moment", "moment_text", "stored_moment"]
+__all__ = ["MOMENTS", "Moment", "moment", "moment_text", "read_properties", "stored_moment"]
+
+MOMENTS: Final = frozenset(
+    {"first_seen", "last_seen", "valid_at", "invalid_at", "ended_at", "ingested_at", "last_confirmed"}
+)
+"""Properties that hold moments."""
 
 _FORM: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:\d{2})?)?\Z", re.ASCII
@@ -43,6 +49,20 @@ def stored_moment(value: Any) -> datetime | None:
 def moment_text(value: datetime | None) -> str | None:
     """Spell a moment as the store does: UTC, with a ``Z``."""
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def read_properties(pairs: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    """Properties from the pairs that a statement projects, moments in the store's one spelling."""
+    return {key: _spelt(value) if key in MOMENTS else value for key, value in pairs}
+
+
+def _spelt(value: Any) -> Any:
+    """The server's text of a moment (seconds left out where they are zero, fractions padded) as the store spells it."""
+    if not isinstance(value, str) or not value.endswith("Z"):
+        return value
+    if len(value) == len("2026-01-01T00:00Z"):
+        return f"{value[:-1]}:00Z"
+    return f"{value[:-1].rstrip('0')}Z" if "." in value else value
 
 
 def _universal(value: datetime) -> datetime:

@@ -1,7 +1,8 @@
 """Every statement of the memory tools.
 
 Entities are copies by partition; ``id`` names the merged record. A relation's ends always lie in one partition, so
-binding both ends to the readable layers bounds the relation too.
+binding both ends to the readable layers bounds the relation too. Moments are made text by the server: the driver needs
+twenty times as long for one.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ READ_ENDS: Final = statement(
     CALL (id) {
       MATCH (e:Entity {tenant: $tenant, id: id}) WHERE e.layer IN $layers
       RETURN collect({layer: e.layer, properties: [k IN keys(e)
-        WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words'] | [k, e[k]]]}) AS copies
+        WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
+          | [k, CASE WHEN e[k] IS :: ZONED DATETIME THEN toString(e[k]) ELSE e[k] END]]}) AS copies
     }
     CALL (id) {
       MATCH (x:Alias {tenant: $tenant, id: id}) USING INDEX x:Alias(tenant, layer, id) WHERE x.layer IN $layers
       WITH x
       MATCH (e:Entity {tenant: $tenant, id: x.target}) WHERE e.layer IN $layers
       RETURN collect({layer: e.layer, properties: [k IN keys(e)
-        WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words'] | [k, e[k]]]}) AS aliased
+        WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
+          | [k, CASE WHEN e[k] IS :: ZONED DATETIME THEN toString(e[k]) ELSE e[k] END]]}) AS aliased
     }
     RETURN id, copies, aliased
     """,
@@ -59,21 +62,24 @@ LOCK: Final = statement(
     SET n.last_seen = $now
     WITH n, n.times_mentioned AS counted
     WITH collect({id: n.id, properties: [k IN keys(n)
-      WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words'] | [k, n[k]]]}) AS ends
+      WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]]}) AS ends
     CALL {
       UNWIND $pairs AS pair
       MATCH (a:Entity {tenant: $tenant, id: pair.source})-[r]->(b:Entity {tenant: $tenant, id: pair.target})
       USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
       WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = pair.relation
       RETURN collect({layer: r.layer, source: a.id, relation: type(r), target: b.id,
-        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer'] | [k, r[k]]]}) AS same
+        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+          | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]}) AS same
     }
     CALL {
       UNWIND $rivals AS rival
       MATCH (a:Entity {tenant: $tenant, layer: $layer, id: rival.source})
       MATCH (a)-[r]->(b:Entity {tenant: $tenant, layer: $layer}) WHERE type(r) = rival.relation
       RETURN collect({layer: r.layer, source: a.id, relation: type(r), target: b.id,
-        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer'] | [k, r[k]]]}) AS others
+        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+          | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]}) AS others
     }
     RETURN ends, same, others
     """,
@@ -137,7 +143,7 @@ _FOUND: Final = """
       }
       WITH id, edge_count, [n IN found | {layer: n.layer, properties: [k IN keys(n) WHERE NOT k IN ['tenant', 'layer',
         'partition', 'embedding', 'embedding_of', 'names', 'words', 'evidence_text', 'thread', 'position']
-        | [k, n[k]]]}] AS copies
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]]}] AS copies
 """
 
 _SEEDS: Final = """
@@ -235,7 +241,7 @@ DETAILS: Final = statement(
       WITH id, collect({layer: n.layer, properties: [k IN keys(n)
         WHERE CASE WHEN $brief THEN k IN ['id', 'name', 'type', 'confidence'] ELSE NOT k IN ['tenant', 'layer',
         'partition', 'embedding', 'embedding_of', 'names', 'words', 'evidence_text', 'thread', 'position'] END
-        | [k, n[k]]]}) AS copies
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]]}) AS copies
       RETURN collect({id: id, copies: copies}) AS nodes
     }
     CALL {
@@ -243,7 +249,8 @@ DETAILS: Final = statement(
       MATCH (a:Entity {tenant: $tenant, id: e[0]})-[r]->(b:Entity {tenant: $tenant, id: e[2]})
       USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
       WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = e[1]
-      WITH e, collect({layer: r.layer, properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer'] | [k, r[k]]]})
+      WITH e, collect({layer: r.layer, properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+        | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]})
         AS copies
       RETURN collect({triple: e, copies: copies}) AS edges
     }

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from app.graph.merge import merged_entity, merged_relation
+from app.memory.moments import read_properties
 
 __all__ = ["ANSWER_CHARACTERS", "clipped", "edge_shape", "entity_of", "fitting", "node_shape", "relation_of"]
 
@@ -25,14 +26,14 @@ _HIDDEN: Final = frozenset({"id", "name", "type", "aliases", "layers", "layer", 
 
 def entity_of(copies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One merged entity from copies as statements return them: ``{layer, properties: [[key, value], ...]}``."""
-    return merged_entity([{**_pairs(copy["properties"]), "layer": copy["layer"]} for copy in copies])
+    return merged_entity([{**read_properties(copy["properties"]), "layer": copy["layer"]} for copy in copies])
 
 
 def relation_of(triple: Sequence[str], copies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One merged relation from copies as statements return them."""
     source, verb, target = triple
     ends = {"from": source, "type": verb, "to": target}
-    return merged_relation([{**_pairs(copy["properties"]), "layer": copy["layer"], **ends} for copy in copies])
+    return merged_relation([{**read_properties(copy["properties"]), "layer": copy["layer"], **ends} for copy in copies])
 
 
 def node_shape(entity: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
@@ -73,7 +74,3 @@ def fitting(records: Sequence[Mapping[str, Any]], room: int = ANSWER_CHARACTERS)
         if room < 0:
             return max(number, 1)
     return len(records)
-
-
-def _pairs(properties: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    return dict(tuple(pair) for pair in properties)
