@@ -21,6 +21,7 @@ OLDEST_ENGINE: Final = (2026, 2)
 """The first release whose Community edition filters inside a vector index (SEARCH)."""
 
 _CONFIGURATION_EXIT: Final = 78  # EX_CONFIG of sysexits.h
+_ADDRESS: Final = re.compile(r"(bolt|neo4j)(\+s|\+ssc)?://[^/\s]+")
 _CONNECT_SECONDS: Final = 5.0
 _ACQUIRE_SECONDS: Final = 8.0
 _COMMAND_SECONDS: Final = 60.0
@@ -43,6 +44,8 @@ class Database:
             StartError: the address is not one of Bolt.
         """
         try:
+            if not _ADDRESS.match(uri):  # the driver also takes http://, which carries none of what is needed here
+                raise ValueError(uri)
             # liveness_check_timeout stays unset: a task cancelled during that check leaks its pool slot for ever.
             driver = AsyncGraphDatabase.driver(
                 uri,
