@@ -7,13 +7,21 @@ client that hung up (a read stops; a write past its commit point completes).
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.edge.answers import problem
+
 __all__ = ["Drain", "InFlight"]
 
-LISTENING = "subscriptions/listen"
+LISTENING: Final = "subscriptions/listen"
+CLOSING: Final = {"retry-after": "2", "connection": "close"}
+STOPPING: Final = (
+    "The gateway is stopping and did not finish this request. Whether a write was applied, a second call with the same "
+    "idempotency key tells."
+)
 
 
 class Drain:
@@ -52,11 +60,12 @@ class _Request:
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
-        self._over = asyncio.Event()
+        self._waiting: set[asyncio.Timeout] = set()
         headers = Headers(scope=scope)
         self._call = scope["path"].rstrip("/") == "/mcp" and headers.get("mcp-method") != LISTENING
         self._streams = False
-        self._complete = False
+        self.over = asyncio.Event()
+        self.started = False
 
     @property
     def waits(self) -> bool:
@@ -64,30 +73,31 @@ class _Request:
         return self._streams and not self._call
 
     def hang_up(self) -> None:
-        """Let the request see a client that is gone."""
-        self._over.set()
+        """Let the request see a client that is gone, now if it listens and else when it does."""
+        self.over.set()
+        for waiting in self._waiting:
+            waiting.reschedule(asyncio.get_running_loop().time())
 
     def answered(self, message: Message) -> None:
         """Note the kind of the answer."""
+        self.started = True
         self._streams = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
 
     async def receive(self) -> Message:
         """The next message, or a disconnect once we hung up."""
-        if self._over.is_set():
+        if self.over.is_set():
             return {"type": "http.disconnect"}
-        if not self._complete:  # the body limit bounds this wait
-            message = await self._receive()
-            self._complete = not message.get("more_body", False)
-            return message
-        incoming = asyncio.ensure_future(self._receive())
-        over = asyncio.ensure_future(self._over.wait())
         try:
-            await asyncio.wait({incoming, over}, return_when=asyncio.FIRST_COMPLETED)
-            return incoming.result() if incoming.done() else {"type": "http.disconnect"}
-        finally:
-            over.cancel()
-            if not incoming.done():
-                incoming.cancel()
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    return await self._receive()
+                finally:
+                    self._waiting.discard(waiting)
+        except TimeoutError:
+            if not self.over.is_set():
+                raise
+            return {"type": "http.disconnect"}
 
 
 class InFlight:
@@ -111,5 +121,7 @@ class InFlight:
         self._drain.enter(request)
         try:
             await self.app(scope, request.receive, watched)
+            if request.over.is_set() and not request.started:
+                await problem(scope, 503, "stopping", STOPPING, headers=CLOSING, retryable=True)(scope, receive, send)
         finally:
             self._drain.leave(request)

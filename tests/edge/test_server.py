@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import httpx2
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -26,7 +26,10 @@ async def echo_or_stream(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/events":
         await stream(scope, receive, send)
         return
-    body = await Request(scope, receive).body()
+    try:
+        body = await Request(scope, receive).body()
+    except ClientDisconnect:
+        return
     await asyncio.sleep(0.01)
     await JSONResponse({"said": body.decode()})(scope, receive, send)
 
@@ -164,3 +167,14 @@ async def test_a_loop_that_runs_late_refuses_what_comes_on_top(serve: Serve) -> 
         leave.set()
         assert (await first).status_code == 200
         await until(lambda: lag.seconds < 0.5)
+
+
+async def test_a_body_that_is_not_complete_when_the_time_is_up_is_answered_503(serve: Serve) -> None:
+    async with serve(echo_or_stream, stop_seconds=2) as server:
+        reader, writer = await server.raw()
+        writer.write(f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 9\r\n\r\nx".encode())
+        await until(lambda: len(server.instruments.drain) == 1)
+        server.stop.set()
+        assert b" 503 " in await asyncio.wait_for(reader.readline(), 2)
+        assert b"stopping" in await asyncio.wait_for(reader.read(), 2)
+        writer.close()
