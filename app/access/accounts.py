@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.access.grants import layer_names, layers_from_names, make_grant, named_layers
-from app.context import EVERY_LAYER, TENANT_WIDE, Grant, Principal, Role
+from app.access.grants import WRITES, layers_from_names, make_grant, named_layers
+from app.access.layers import allowed_scopes
+from app.context import EVERY_LAYER, TENANT_WIDE, Grant, Principal, Role, layer_name
 from app.errors import Conflict, NotFound
 from app.oauth.personal import DEFAULT_DAYS, mint_personal_token
 from app.oauth.vault import Vault
@@ -215,11 +216,14 @@ class Accounts:
             NotFound: no such tenant, user or membership.
         """
         tenant, user, membership = await self._member(email, tenant_name)
+        write = sorted(membership.write_layers)  # tenant-wide, where it is among them, comes first
+        allowed = allowed_scopes(membership.role, operator=tenant.admin)
         grant = make_grant(
             membership,
             grant_id="local",
             operator=tenant.admin,
-            write_layers=layer_names(membership.write_layers) or None,
+            scopes=allowed if write else allowed - WRITES,
+            write_layers=[layer_name(layer) for layer in write],
         )
         return Principal(
             subject=user.id,

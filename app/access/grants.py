@@ -11,9 +11,10 @@ from app.errors import Forbidden, InvalidInput
 from app.store.control.tenants import check_layer_name
 from app.store.control.users import Membership
 
-__all__ = ["layer_names", "layers_from_names", "make_grant", "named_layers"]
+__all__ = ["WRITES", "layers_from_names", "make_grant", "named_layers"]
 
 WRITES: Final = frozenset(scope for scope in SCOPES if scope.endswith(WRITE_SUFFIX))
+"""The scopes that change something."""
 
 
 def make_grant(
@@ -27,19 +28,25 @@ def make_grant(
 ) -> Grant:
     """A grant within the membership; layer names as people write them.
 
-    None means: all scopes that the role can hold, all layers that the member may read, and writing tenant-wide where
-    that is possible. The first write layer is where writes go by default; an owner may name layers that are new.
+    None means: all scopes that the role can hold, all layers that the member may read, and, where a scope writes,
+    writing tenant-wide. The first write layer is where writes go by default; an owner may name layers that are new.
 
     Raises:
-        InvalidInput: an unknown scope, a bad layer name, or a layer to write that is not read.
+        InvalidInput: an unknown scope, a bad layer name, a layer to write that is not read or that no scope writes.
         Forbidden: more than the member holds.
     """
     wanted = _scopes(membership, scopes, operator=operator)
+    writes = not wanted.isdisjoint(WRITES)
+    if write_layers and not writes:
+        raise InvalidInput(
+            "this token only reads; add a scope such as memory:write, or name no layer to write.", field="scope"
+        )
     read = membership.read_layers if read_layers is None else frozenset(layers_from_names(read_layers))
-    for layer in sorted(read):
-        if not (membership.may_read(layer) or layer in membership.read_layers):
-            raise Forbidden(f"this member may not read the layer {layer_name(layer)!r}; an owner can give it to them.")
-    write = _write_layers(membership, wanted, read, write_layers)
+    if write_layers is None:
+        write: tuple[str, ...] = (TENANT_WIDE,) if writes else ()
+    else:
+        write = layers_from_names(write_layers)
+    _check_held(membership, read, write)
     return Grant(
         id=grant_id,
         scopes=wanted,
@@ -63,11 +70,6 @@ def layers_from_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_layer(name.strip()) for name in names))
 
 
-def layer_names(layers: Iterable[str]) -> list[str]:
-    """Layers as people write them, sorted."""
-    return sorted(layer_name(layer) for layer in layers)
-
-
 def _layer(name: str) -> str:
     if name == EVERY_LAYER:
         return name
@@ -82,34 +84,30 @@ def _scopes(membership: Membership, scopes: Iterable[str] | None, *, operator: b
     wanted = frozenset(scopes)
     unknown = sorted(wanted - set(SCOPES))
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is no scope; there are: {', '.join(SCOPES)}.", field="scope")
+        raise InvalidInput(f"there is no scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.", field="scope")
     beyond = sorted(wanted - allowed)
     if beyond:
-        raise Forbidden(f"the role {membership.role.value} can never hold the scope {beyond[0]}.")
+        raise Forbidden(
+            f"a {membership.role.value} of this tenant cannot give {', '.join(beyond)}. Nothing was changed."
+        )
     return wanted
 
 
-def _write_layers(
-    membership: Membership, scopes: frozenset[str], read: frozenset[str], names: Sequence[str] | None
-) -> tuple[str, ...]:
-    if names is None:
-        possible = membership.may_write(TENANT_WIDE) and _covers(read, TENANT_WIDE) and not scopes.isdisjoint(WRITES)
-        return (TENANT_WIDE,) if possible else ()
-    layers = layers_from_names(names)
-    for layer in layers:
-        if not membership.may_write(layer):
-            raise Forbidden(f"this member may not write the layer {layer_name(layer)!r}; an owner can give it to them.")
-        if not _covers(read, layer):
-            raise InvalidInput(
-                f"the layer {layer_name(layer)!r} is to be written but not read; name it among the layers to read too.",
-                field="write_layer",
-            )
-    if layers and scopes.isdisjoint(WRITES):
-        raise InvalidInput(
-            "a layer to write was named, but no scope that writes; add one, for example memory:write.", field="scope"
+def _check_held(membership: Membership, read: frozenset[str], write: Sequence[str]) -> None:
+    refused = {layer for layer in read if not membership.may_read(layer)}
+    refused |= {layer for layer in write if not membership.may_write(layer)}
+    if refused:
+        raise Forbidden(
+            f"this user may not give away the layer {_listed(refused)}; an owner grants it first. Nothing was changed."
         )
-    return layers
+    unread = [layer for layer in write if EVERY_LAYER not in read and layer not in read]
+    if unread:
+        raise InvalidInput(
+            f"what is written must be readable: add --read-layer for {_listed(unread)}, name another --write-layer, or "
+            "limit the token with --scope to reading. Nothing was changed.",
+            field="write_layer",
+        )
 
 
-def _covers(read: frozenset[str], layer: str) -> bool:
-    return EVERY_LAYER in read or layer in read
+def _listed(layers: Iterable[str]) -> str:
+    return ", ".join(sorted(layer_name(layer) for layer in layers))

@@ -179,5 +179,10 @@ async def test_a_local_caller_holds_what_the_member_holds(accounts: Accounts, me
     reader = await a_member(accounts, Role.READER)
     local = await accounts.local_principal(reader.user.email, reader.tenant.name)
     assert (local.readable(), local.writable()) == ({""}, frozenset())
+    await accounts.add_user(
+        member.user.email, member.tenant.name, Role.MEMBER, read_layers=["tenant", "a"], write_layers=["a", "tenant"]
+    )
+    two = await accounts.local_principal(member.user.email, member.tenant.name)
+    assert (sorted(two.writable()), two.grant.write_layer) == (["", "a"], "")
     with pytest.raises(NotFound):
         await accounts.local_principal(member.user.email, owner.tenant.name)

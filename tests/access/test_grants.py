@@ -80,22 +80,26 @@ def test_an_owner_may_name_a_layer_that_is_new() -> None:
     assert named_layers(grant) == {"project:new"}
 
 
-def test_a_token_that_does_not_read_tenant_wide_does_not_write_it_by_default() -> None:
-    grant = grant_of(a_membership(Role.OWNER), read_layers=["work"])
-    assert (grant.write_layers, grant.write_layer) == (frozenset(), None)
+def test_what_is_written_must_be_readable() -> None:
+    owner = a_membership(Role.OWNER)
+    for wanted in ({}, {"write_layers": ["tenant"]}, {"write_layers": ["work", "other"]}, {"write_layers": ["*"]}):
+        with pytest.raises(InvalidInput, match="must be readable"):
+            grant_of(owner, read_layers=["work"], **wanted)
+    assert grant_of(owner, read_layers=["work"], write_layers=["work"]).write_layer == "work"
+    assert grant_of(owner, read_layers=["work"], scopes=["memory:read"]).write_layer is None
 
 
 def test_a_token_without_a_scope_that_writes_has_no_layer_to_write() -> None:
     grant = grant_of(a_membership(Role.OWNER), scopes=["memory:read"])
     assert grant.write_layer is None
-    with pytest.raises(InvalidInput, match="no scope that writes"):
+    with pytest.raises(InvalidInput, match="only reads"):
         grant_of(a_membership(Role.OWNER), scopes=["memory:read"], write_layers=["tenant"])
 
 
 def test_a_member_cannot_take_a_layer_that_was_not_given() -> None:
     membership = a_membership(Role.MEMBER)
     for wanted in ({"read_layers": ["work"]}, {"write_layers": ["work"]}, {"read_layers": ["*"]}):
-        with pytest.raises(Forbidden, match="an owner can give it"):
+        with pytest.raises(Forbidden, match="an owner grants it first"):
             grant_of(membership, **wanted)
 
 
@@ -111,7 +115,7 @@ def test_an_unknown_scope_is_refused_with_the_list(scope: str) -> None:
 
 
 def test_a_scope_beyond_the_role_is_refused() -> None:
-    with pytest.raises(Forbidden, match="reader can never hold"):
+    with pytest.raises(Forbidden, match="reader of this tenant cannot give memory:write"):
         grant_of(a_membership(Role.READER), scopes=["memory:write"])
 
 

@@ -19,7 +19,7 @@ from app.store.control.revocations import RevocationKind
 from app.store.database import Database
 from tests.access.conftest import Member
 from tests.access.test_verify import eventually
-from tests.identity import ADDRESS, sealer_of_tests, snapshot_of
+from tests.identity import ADDRESS, fresh_name, sealer_of_tests, snapshot_of
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_the_background_refresh_brings_a_new_tenant_within_five_seconds(
     await running.refresh()
     task = asyncio.create_task(running.run())
     try:
-        tenant = await accounts.create_tenant(f"late-{tmp_path.name}"[-60:])
+        tenant = await accounts.create_tenant(fresh_name("late"))
         await eventually(lambda: tenant.id in running.view.tenants, seconds=5)
     finally:
         task.cancel()
