@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.access.accounts import Accounts
-from app.access.grants import layer_names
 from app.access.service import accounts_of
 from app.cli.database import connected, reachable
 from app.cli.signin import sign_in_links
-from app.context import Role
+from app.context import Role, layer_name
 from app.errors import InvalidInput
 from app.settings import Settings
 from app.store.control.tenants import HOME_TENANT
@@ -109,8 +108,8 @@ class Administration:
             "expires": _time(record.expires),
             "used": None if record.used is None else _time(record.used),
             "scopes": list(record.scopes),
-            "read_layers": layer_names(record.read_layers),
-            "write_layers": layer_names(record.write_layers),
+            "read_layers": [layer_name(layer) for layer in record.read_layers],
+            "write_layers": [layer_name(layer) for layer in record.write_layers],
         }
 
 

@@ -116,12 +116,12 @@ def _answer(value: Mapping[str, Any], words: str, as_json: bool) -> None:
 
 def _do(work: Callable[[Administration], Awaitable[Any]]) -> Any:
     require("server")
+    settings = read_settings()
     from app.cli.administration import administration
     from app.edge import logs
 
     # Standard output is for the answer.
     logs.configure("warning")
-    settings = read_settings()
 
     async def run() -> Any:
         async with administration(settings) as opened:

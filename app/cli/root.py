@@ -34,18 +34,20 @@ def dev(
 ) -> None:
     """Run everything on this machine: the database, the gateway, HTTPS."""
     require("server", "embedded")
+    settings = read_settings()
     from app.cli.dev.supervisor import run
 
-    run(read_settings(), owner=owner, as_json=as_json)
+    run(settings, owner=owner, as_json=as_json)
 
 
 @commands.command()
 def serve() -> None:
     """Run the gateway alone (and the database, unless NEO4J_URI names one), behind a proxy of your own."""
     require("server")
+    settings = read_settings()
     from app.cli.serving import run
 
-    run(read_settings())
+    run(settings)
 
 
 @commands.command()
@@ -55,9 +57,10 @@ def stdio(
 ) -> None:
     """Serve the tools to one local client over standard input and output."""
     require("server")
+    settings = read_settings()
     from app.cli.local import run
 
-    run(read_settings(), tenant=tenant, user=user)
+    run(settings, tenant=tenant, user=user)
 
 
 @commands.command()
@@ -67,9 +70,10 @@ def doctor(
 ) -> None:
     """Say what works and what does not: settings, database, schema, model, addresses. Exit code 1 if anything fails."""
     require("server")
+    settings = read_settings()
     from app.cli.doctor import run
 
-    raise typer.Exit(run(read_settings(), as_json=as_json, alive=alive))
+    raise typer.Exit(run(settings, as_json=as_json, alive=alive))
 
 
 @commands.command()

@@ -65,7 +65,7 @@ OLD_VARIABLES: Final[tuple[OldVariable, ...]] = (
     *_gone(_TLS, "TLS_CERT", "TLS_KEY"),
     *_gone(_TOKENS, "GRAPH_MCP_AUTH_TOKEN"),
     *_gone(_LISTEN, "GRAPH_MCP_HTTP_HOST"),
-    *_gone("always /mcp", "GRAPH_MCP_HTTP_PATH"),
+    *_gone("the endpoint is always /mcp", "GRAPH_MCP_HTTP_PATH"),
     *_gone("the hosts of GRAPHKEEP_PUBLIC_URLS are the ones that are answered", "GRAPH_MCP_ALLOWED_HOSTS"),
     *_gone("measured when the model is chosen, and recorded in the database", "GRAPH_MCP_EMBED_DIM"),
     *_gone("concurrent texts are batched by themselves", "GRAPH_MCP_EMBED_BATCH"),
