@@ -19,7 +19,8 @@ import anyio
 import orjson
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
 from starlette.types import Scope
 
 from app.context import RequestContext
@@ -89,7 +90,10 @@ class LocalProtocol:
         envelope = parse(line)
         context = self._identify().calling(envelope.tool)
         scope: Scope = {"type": "stdio", CONTEXT: context, ENVELOPE: envelope}
-        message = jsonrpc_message_adapter.validate_python(orjson.loads(line))
+        try:
+            message = jsonrpc_message_adapter.validate_python(orjson.loads(line))
+        except ValidationError as error:
+            raise ProtocolError(INVALID_REQUEST, "not a JSON-RPC message", id=envelope.id) from error
         return SessionMessage(message, metadata=ServerMessageMetadata(request_context=_LocalRequest(scope)))
 
     async def _call(self, envelope: Envelope, context: RequestContext, progress: Progress) -> Answer:

@@ -39,7 +39,7 @@ class SignedIn:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.seconds = 15.0
+        self.seconds = 60.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -140,7 +140,7 @@ async def open_gateway(**options: Any) -> AsyncIterator[Gateway]:
     async with (
         protocol.running(),
         serving(RequestId(signed_in)) as url,
-        httpx2.AsyncClient(timeout=30, limits=httpx2.Limits(max_connections=500)) as client,
+        httpx2.AsyncClient(timeout=120, limits=httpx2.Limits(max_connections=500)) as client,
     ):
         yield Gateway(url, service, signed_in, client)
 

@@ -82,7 +82,7 @@ class Service:
             self.changed.notify_all()
 
     async def until(self, what: str, count: int) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(lambda: getattr(self, what) >= count)
 
 
