@@ -1,4 +1,4 @@
-"""A real authorization server on a real port and a real database, as one process, as replicas, or restarted all the time."""
+"""A real authorization server on a real port and a real database: one process, replicas, or restarted all the time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,19 @@ def settings_for(address: str, **oauth: Any) -> Settings:
     return Settings(edge=EdgeSettings(public_urls=(address,)), oauth=OAuthSettings(**oauth))
 
 
-async def serve(app: ASGIApp, listening: socket.socket) -> tuple[uvicorn.Server, asyncio.Task[None]]:
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[int]:
+    """Serve what ``app`` answers at the port that this yields."""
+    listening = free_socket()
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", access_log=False))
+    listening.listen(128)  # a request that comes before the server reads simply waits
     task = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started:
-        await asyncio.sleep(0.005)
-    return server, task
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await task
+        listening.close()
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -102,19 +110,21 @@ async def second_database(neo4j_server: Any, database: Database) -> AsyncIterato
 
 @pytest_asyncio.fixture
 async def start_gateway(database: Database, second_database: Database) -> AsyncIterator[Callable[..., Any]]:
-    running: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
+    async with AsyncExitStack() as running:
 
-    async def start(*, replicas: int = 1, reborn: bool = False, **oauth: Any) -> Gateway:
-        listening = free_socket()
-        address = f"http://localhost:{listening.getsockname()[1]}"
-        made = Gateway(address, settings_for(address, **oauth), [database, second_database][:replicas], reborn)
-        running.append(await serve(made, listening))
-        return made
+        async def start(*, replicas: int = 1, reborn: bool = False, **oauth: Any) -> Gateway:
+            made: list[Gateway] = []
 
-    yield start
-    for server, task in running:
-        server.should_exit = True
-        await task
+            async def app(scope: Scope, receive: Receive, send: Send) -> None:
+                await made[0](scope, receive, send)
+
+            port = await running.enter_async_context(serving(app))
+            address = f"http://localhost:{port}"
+            databases = [database, second_database][:replicas]
+            made.append(Gateway(address, settings_for(address, **oauth), databases, reborn))
+            return made[0]
+
+        yield start
 
 
 @pytest_asyncio.fixture
