@@ -15,29 +15,19 @@ from app.context import Deadline
 from app.errors import StartError
 from app.store.control.schema import INDEXED, UNIQUE
 from app.store.database import Database
+from app.store.migrations import MIGRATIONS
 from app.store.session import Writing
 from app.store.statement import statement
 
 __all__ = ["VERSION", "SchemaStatus", "ensure_vector_index", "migrate", "status"]
 
-VERSION: Final = 1
+VERSION: Final = MIGRATIONS[-1].number
 """The newest schema that this release knows."""
 
 _FOREIGN_EXIT: Final = 78  # EX_CONFIG of sysexits.h
 _MIGRATION_SECONDS: Final = 120.0
 _LARGEST_DIMENSION: Final = 4096
 _WORD: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*\Z")
-
-_ENTITIES: Final = (
-    "CREATE CONSTRAINT entity_identity IF NOT EXISTS FOR (n:Entity) REQUIRE (n.tenant, n.layer, n.id) IS UNIQUE",
-    "CREATE CONSTRAINT alias_identity IF NOT EXISTS FOR (n:Alias) REQUIRE (n.tenant, n.layer, n.id) IS UNIQUE",
-    "CREATE INDEX alias_target IF NOT EXISTS FOR (n:Alias) ON (n.tenant, n.layer, n.target)",
-    "CREATE INDEX entity_type IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.layer, n.type)",
-    "CREATE INDEX entity_thread IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.layer, n.thread, n.position)",
-    "CREATE INDEX entity_last_seen IF NOT EXISTS FOR (n:Entity) ON (n.tenant, n.last_seen)",
-    "CREATE FULLTEXT INDEX entity_text IF NOT EXISTS FOR (n:Entity) ON EACH [n.partition, n.names, n.words] "
-    "OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace', `fulltext.eventually_consistent`: false}}",
-)
 
 MARKER: Final = statement(
     "schema.read_marker",
@@ -123,7 +113,11 @@ async def migrate(database: Database) -> None:
             return
         for command in _commands():
             await database.command(command)
-        await writing.run(STAMP, version=VERSION, fingerprint=_fingerprint())
+        for migration in MIGRATIONS:
+            if migration.number > (held["version"] or 0):
+                for change in migration.statements:
+                    await writing.run(change)
+        await writing.run(STAMP, version=MIGRATIONS[-1].number, fingerprint=_fingerprint())
 
     await control.write(work)
     await control.read(AWAIT)
@@ -166,21 +160,24 @@ async def _refuse_foreign(database: Database) -> None:
 
 
 def _refuse_newer(version: int | None) -> None:
-    if version is not None and version > VERSION:
+    newest = MIGRATIONS[-1].number
+    if version is not None and version > newest:
         raise StartError(
-            f"the database has schema {version}, this release knows {VERSION}; start the newer release of graphkeep",
+            f"the database has schema {version}, this release knows {newest}; start the newer release of graphkeep",
             exit_code=_FOREIGN_EXIT,
         )
 
 
 def _is_current(marker: dict[str, Any]) -> bool:
-    return bool(marker["version"] == VERSION and marker["fingerprint"] == _fingerprint())
+    return bool(marker["version"] == MIGRATIONS[-1].number and marker["fingerprint"] == _fingerprint())
 
 
 def _commands() -> tuple[str, ...]:
+    """Every index command of every version, each ``IF NOT EXISTS``: what is there already costs nothing."""
     unique = (_unique(label, properties) for label, properties in UNIQUE)
     indexed = (_index(label, properties) for label, properties in INDEXED)
-    return (*_ENTITIES, *unique, *indexed)
+    numbered = (command for migration in MIGRATIONS for command in migration.commands)
+    return (*numbered, *unique, *indexed)
 
 
 def _fingerprint() -> str:

@@ -9,7 +9,9 @@ import pytest_asyncio
 
 from app.errors import DatabaseUnavailable, StartError
 from app.store.database import Database
+from app.store.migrations import MIGRATIONS, Migration
 from app.store.schema import INDEXES, MARKER, VERSION, ensure_vector_index, migrate, status
+from app.store.statement import statement
 
 
 async def cypher(database: Database, text: str, **parameters) -> list:
@@ -59,6 +61,28 @@ async def test_replicas_that_start_at_once_all_succeed(database, neo4j_server, m
             await replica.close()
     assert (await database.control.read(MARKER))[0] == marker
     assert await cypher(database, "MATCH (s:_Schema) RETURN count(s) AS many") == [{"many": 1}]
+
+
+UPGRADE = statement(
+    "test.upgrade_marks",
+    "MERGE (m:_Mark {id: 'upgraded'}) SET m.times = coalesce(m.times, 0) + 1",
+    writes=True,
+    control=True,
+)
+
+
+async def test_an_older_database_gets_each_later_change_once(database, marker, monkeypatch):
+    later = Migration(VERSION + 1, ("CREATE INDEX test_later IF NOT EXISTS FOR (m:_Mark) ON (m.times)",), (UPGRADE,))
+    monkeypatch.setattr("app.store.schema.MIGRATIONS", (*MIGRATIONS, later))
+    try:
+        await asyncio.gather(migrate(database), migrate(database))
+        await migrate(database)
+        assert (await database.control.read(MARKER))[0]["version"] == VERSION + 1
+        assert await cypher(database, "MATCH (m:_Mark {id: 'upgraded'}) RETURN m.times AS times") == [{"times": 1}]
+        assert "test_later" in {row["name"] for row in await database.control.read(INDEXES)}
+    finally:
+        await cypher(database, "MATCH (m:_Mark {id: 'upgraded'}) DELETE m")
+        await database.command("DROP INDEX test_later IF EXISTS")
 
 
 async def test_a_newer_schema_is_refused_with_guidance(database, marker):
