@@ -35,7 +35,7 @@ async def say(started: asyncio.subprocess.Process, line: bytes) -> dict[str, Any
     assert started.stdout is not None
     started.stdin.write(line + b"\n")
     await started.stdin.drain()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         return json.loads(await started.stdout.readline())  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,7 @@ async def test_the_server_ends_when_its_client_does() -> None:
         assert started.stdin is not None
         await say(started, b"{")
         started.stdin.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             assert await started.wait() == 0
         assert started.stderr is not None
         assert b"a stray print" in await started.stderr.read()
