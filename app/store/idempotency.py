@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,14 +12,17 @@ import orjson
 
 from app.context import Scope
 from app.contract import Json
-from app.errors import Conflict
+from app.errors import CallError, Conflict
 from app.store.execution import Run
 from app.store.statement import statement
 
 if TYPE_CHECKING:
     from app.store.session import ControlSession, Writing
 
-__all__ = ["Idempotency", "claim", "record", "sweep"]
+__all__ = ["Idempotency", "claim", "keep_swept", "record", "sweep"]
+
+
+_SWEPT_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ SWEEP: Final = statement(
     "idempotency.sweep_expired",
     """
     MATCH (i:_Idempotency) WHERE i.created_at < datetime() - duration('PT24H')
-    WITH i LIMIT 1000
+    WITH i LIMIT $limit
     DETACH DELETE i
     RETURN count(*) AS swept
     """,
@@ -101,9 +106,18 @@ async def sweep(control: ControlSession) -> int:
     """
 
     async def work(writing: Writing) -> int:
-        return int((await writing.run(SWEEP))[0]["swept"])
+        return int((await writing.run(SWEEP, limit=_SWEPT_AT_ONCE))[0]["swept"])
 
     return await control.write(work)
+
+
+async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
+    """Remove expired keys every ``every`` seconds, for ever; a database that is away is asked again next time."""
+    while True:
+        with contextlib.suppress(CallError):
+            while await sweep(control) == _SWEPT_AT_ONCE:
+                pass
+        await asyncio.sleep(every)
 
 
 def _answer(text: str | None) -> Json | None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import Conflict, NotFound
 from app.store.database import Idempotency
-from app.store.idempotency import sweep
+from app.store.idempotency import keep_swept, sweep
 from app.store.statement import statement
 from tests.store.statements import ADD, FIND
 
@@ -88,3 +88,22 @@ async def test_a_key_lives_a_day(tenant, open_session, database):
     await database.control.write(age)
     assert await sweep(database.control) >= 1
     assert await database.control.read(KEYS, owner=tenant) == [{"keys": 0}]
+
+
+async def test_expired_keys_go_by_themselves(tenant, open_session, database):
+    await add(open_session(tenant))
+
+    async def age(writing):
+        return (await writing.run(AGE, owner=tenant))[0]["aged"]
+
+    sweeping = asyncio.create_task(keep_swept(database.control, every=0.01))
+    try:
+        await database.control.write(age)
+        for _ in range(1000):
+            if await database.control.read(KEYS, owner=tenant) == [{"keys": 0}]:
+                break
+            await asyncio.sleep(0.01)
+        assert await database.control.read(KEYS, owner=tenant) == [{"keys": 0}]
+    finally:
+        sweeping.cancel()
+        await asyncio.wait({sweeping})
