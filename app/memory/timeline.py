@@ -109,9 +109,9 @@ def assert_relation(known: dict[Triple, Relation], said: Said, now: datetime) ->
         holds = True
     else:
         action = "strengthened"
+        holds = _assert_again(relation, valid_at, now, ordered=said.ends_others)
         relation.weight = said.weight if said.weight > relation.weight else min(1.0, relation.weight + MENTION)
         relation.last_confirmed = now
-        holds = _assert_again(relation, valid_at, now, ordered=said.ends_others)
     _describe(relation, said)
     ended = _settle(relation, rivals, now) if holds and relation.valid_at is not None else ()
     return Outcome(relation, action, ended)
