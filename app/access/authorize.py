@@ -14,7 +14,7 @@ from app.context import Principal
 from app.contract import Tool
 from app.edge.answers import problem
 from app.edge.context import context_of
-from app.errors import CallError, InsufficientScope, Overloaded
+from app.errors import CallError, Forbidden, InsufficientScope, Overloaded
 from app.store.control.tenants import TenantState
 
 __all__ = ["Authorize", "check_tool"]
@@ -31,6 +31,7 @@ def check_tool(tool: Tool, principal: Principal, snapshot: Snapshot) -> None:
     Raises:
         InsufficientScope: the person could grant the scope that the token lacks.
         DatabaseUnavailable: the snapshot is too old to trust. Overloaded: the tenant's data is being moved.
+        Forbidden: the tenant is suspended.
     """
     snapshot.require_fresh()
     if not visible(tool, principal):
@@ -42,7 +43,10 @@ def check_tool(tool: Tool, principal: Principal, snapshot: Snapshot) -> None:
             scopes=principal.grant.scopes | {tool.scope},
         )
     tenant = snapshot.view.tenants.get(principal.tenant)
-    if tenant is not None and tenant.state is TenantState.MOVING and not tool.read_only:
+    state = TenantState.ACTIVE if tenant is None else tenant.state
+    if state in (TenantState.SUSPENDED, TenantState.DELETED):  # a local caller brings no token that would tell
+        raise Forbidden("this tenant is suspended, and nothing was applied; ask an operator of the gateway.")
+    if state is TenantState.MOVING and not tool.read_only:
         raise Overloaded(
             "this tenant's data is being restored, and nothing was applied; try again in a few seconds.",
             retry_after_ms=MOVING_RETRY_MS,

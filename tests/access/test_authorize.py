@@ -123,3 +123,13 @@ async def test_a_tenant_that_moves_reads_on_and_refuses_writes_for_a_moment(
     answer = await call("write", principal)
     assert answer.body == {"ok": False, "reason": "overloaded", "retryable": True}
     assert (await call("read", principal)).status == 204
+
+
+async def test_a_local_caller_of_a_suspended_tenant_is_refused(
+    call: Call, snapshot: Snapshot, member: Member, database: Database, downstream: Downstream
+) -> None:
+    await Tenants(database.control).set_state(member.tenant.id, TenantState.SUSPENDED)
+    await snapshot.refresh()
+    answer = await call("read", replace(a_principal(), tenant=member.tenant.id))
+    assert answer.body == {"ok": False, "reason": "forbidden", "retryable": False}
+    assert downstream.context is None
