@@ -70,7 +70,7 @@ class Gateway:
     async def insist(self, client: httpx2.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call as a client should: again while the answer says that it may help (a busy machine plans slowly)."""
         async with asyncio.timeout(120):
-            while (said := await self.call(client, tool, **arguments)).get("retryable"):
+            while (said := await self.call(client, tool, **arguments)).get("retryable"):  # noqa: ASYNC110 - as clients do
                 await asyncio.sleep(said.get("retry_after_ms", 500) / 1000)
         return said
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import orjson
 import pytest
+import structlog
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -25,16 +25,14 @@ async def seen(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.fixture
-def log_lines() -> Iterator[io.StringIO]:
+def log_lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+    """What was logged to standard error since it was last asked."""
     root = logging.getLogger()
     before = root.handlers[:], root.level
     logs.configure("info")
-    stream = io.StringIO()
-    handler = root.handlers[0]
-    assert isinstance(handler, logging.StreamHandler)
-    handler.setStream(stream)
-    yield stream
+    yield lambda: capsys.readouterr().err
     root.handlers, root.level = before
+    structlog.reset_defaults()
 
 
 async def test_a_sane_request_id_is_kept_and_told_back(serve: Serve) -> None:
@@ -174,7 +172,7 @@ async def test_browsers_are_told_to_be_careful_and_a_page_keeps_its_own_policy(s
 
 
 async def test_an_unexpected_error_answers_500_with_the_request_id_and_nothing_of_the_cause(
-    serve: Serve, log_lines: io.StringIO
+    serve: Serve, log_lines: Callable[[], str]
 ) -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("the secret memory text")
@@ -182,22 +180,23 @@ async def test_an_unexpected_error_answers_500_with_the_request_id_and_nothing_o
     async with serve(broken) as server, server.client() as client:
         answer = await client.get("/x", headers={"Accept": "application/json"})
         page = await client.get("/x", headers={"Accept": "text/html,*/*"})
+    logged = log_lines()
     body = body_of(answer)
     assert answer.status_code == 500
     assert body["reason"] == "internal_error"
     assert body["request_id"] == answer.headers["x-request-id"]
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["x-request-id"] in page.text
-    assert "secret" not in answer.text + page.text + log_lines.getvalue()
-    faults = [
-        line for line in map(orjson.loads, log_lines.getvalue().splitlines()) if line["event"] == "unhandled error"
-    ]
+    assert "secret" not in answer.text + page.text + logged
+    faults = [line for line in map(orjson.loads, logged.splitlines()) if line["event"] == "unhandled error"]
     assert faults[0]["error"] == "RuntimeError"
     assert faults[0]["request_id"] == body["request_id"]
     assert any(":broken" in frame for frame in faults[0]["frames"])
 
 
-async def test_one_line_a_request_is_logged_without_query_body_or_token(serve: Serve, log_lines: io.StringIO) -> None:
+async def test_one_line_a_request_is_logged_without_query_body_or_token(
+    serve: Serve, log_lines: Callable[[], str]
+) -> None:
     async def named(scope: Scope, receive: Receive, send: Send) -> None:
         deeper = with_context(scope, context_of(scope).calling("graph_search"))
         await JSONResponse({})(deeper, receive, send)
@@ -207,9 +206,10 @@ async def test_one_line_a_request_is_logged_without_query_body_or_token(serve: S
             "/mcp?q=secret-query", content=b"secret-body", headers={"Authorization": "Bearer secret-t"}
         )
         await client.get("/healthz")
-    lines = [orjson.loads(line) for line in log_lines.getvalue().splitlines()]
+    logged = log_lines()
+    lines = [orjson.loads(line) for line in logged.splitlines()]
     requests = [line for line in lines if line["event"] == "request"]
-    assert "secret" not in log_lines.getvalue()
+    assert "secret" not in logged
     assert len(requests) == 1
     line = requests[0]
     assert (line["method"], line["path"], line["status"], line["tool"]) == ("POST", "/mcp", 200, "graph_search")
