@@ -84,3 +84,15 @@ RUNNING = statement(
 )
 MARK = statement("test.create_mark", "CREATE (m:_Mark {id: $id}) RETURN m.id AS id", writes=True, control=True)
 MARKS = statement("test.find_mark", "MATCH (m:_Mark {id: $id}) RETURN m.id AS id", control=True)
+LABEL = statement(
+    "test.label_entity",
+    """
+    MERGE (n:Entity {tenant: $tenant, layer: $layer, id: $id})
+    ON CREATE SET n.partition = $partition, n.times_mentioned = 0
+    SET n:$($label)
+    MERGE (n)-[r:$($type)]->(n)
+    SET r.tenant = $tenant, r.layer = $layer
+    RETURN labels(n) AS labels, type(r) AS type
+    """,
+    writes=True,
+)

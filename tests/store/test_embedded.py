@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from neo4j.exceptions import Neo4jError
 
 from app.context import Deadline, Scope
 from app.errors import CallError, StartError
@@ -94,6 +95,8 @@ async def test_a_life_of_the_managed_server(home):
         assert (await status(database)).ready
         await replica.close()
         assert await session(database).write(add) == {"id": "ada", "times": 1}
+
+        await _reaches_nothing(database)
 
         await server.stop()
         assert running_server(home) is None
@@ -225,6 +228,14 @@ def test_a_fetch_that_was_stopped_says_that_the_next_start_goes_on(tmp_path):
     stop.set()
     with pytest.raises(StartError, match="goes on"):
         fetch_engine(tmp_path / "engine", lambda line: None, stop)
+
+
+async def _reaches_nothing(database) -> None:
+    """A query can read neither files nor addresses."""
+    for source in ("http://127.0.0.1:9/x.csv", "file:///etc/passwd"):
+        async with database.driver.session(database="neo4j") as raw:
+            with pytest.raises(Neo4jError, match=r"blocked|not allowed|disabled|configuration|security"):
+                await (await raw.run("LOAD CSV FROM $source AS line RETURN line", source=source)).consume()
 
 
 def _visible(pid: int) -> str:

@@ -15,6 +15,7 @@ from tests.store.statements import (
     ADD,
     BROKEN,
     FIND,
+    LABEL,
     MARKS,
     PARAMETERS,
     RENAME,
@@ -190,6 +191,17 @@ async def test_a_full_pool_is_overload_not_a_hang(tenant, neo4j_server, monkeypa
         await asyncio.wait({holding})
     finally:
         await small.close()
+
+
+async def test_a_dynamic_label_or_type_is_a_name_whatever_it_holds(tenant, open_session):
+    label, kind = "X`) DETACH DELETE n //", "Y`]->() SET n.tenant = 'z' //"
+
+    async def work(writing):
+        return (await writing.run(LABEL, id="ada", label=label, type=kind))[0]
+
+    answer = await open_session(tenant).write(work)
+    assert answer == {"labels": ["Entity", label], "type": kind}
+    assert (await open_session(tenant).read(FIND, id="ada"))[0]["layer"] == ""
 
 
 async def test_a_transaction_carries_tenant_and_request_and_nothing_else(tenant, open_session, database):
