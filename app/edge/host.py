@@ -42,11 +42,13 @@ class Host:
     def __init__(self, app: ASGIApp, *, addresses: Iterable[str]) -> None:
         self.app = app
         self._addresses = {canonical(address): address for address in addresses}
+        self._spelled = {(one.partition("://")[0], one.partition("://")[2].encode()): one for one in self._addresses}
+        """The usual spelling, so that the usual request parses nothing."""
         self._authorities = {address.partition("://")[2] for address in self._addresses}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the address and go on, or answer 421."""
-        asked = _asked(scope)
+        asked = self._asked(scope)
         address = self._addresses.get(asked)
         if address is None and scope["path"] not in PROBES:
             await self._misdirected(scope, asked)(scope, receive, send)
@@ -64,12 +66,14 @@ class Host:
             )
         return problem(scope, 421, "misdirected_request", message)
 
-
-def _asked(scope: Scope) -> str:
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) != 1:  # RFC 9112 §3.2: none or several are a malformed request
-        return ""
-    try:
-        return canonical(f"{scope['scheme']}://{hosts[0].decode('latin-1')}")
-    except ValueError:
-        return ""
+    def _asked(self, scope: Scope) -> str:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1:  # RFC 9112 §3.2: none or several are a malformed request
+            return ""
+        usual = self._spelled.get((scope["scheme"], hosts[0]))
+        if usual is not None:
+            return usual
+        try:
+            return canonical(f"{scope['scheme']}://{hosts[0].decode('latin-1')}")
+        except ValueError:
+            return ""

@@ -21,6 +21,7 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+RAW: Final = tuple((name.encode(), value.encode()) for name, value in HEADERS.items())
 TRANSPORT: Final = "max-age=31536000"
 
 
@@ -35,10 +36,10 @@ class SecurityHeaders:
 
         async def careful(message: Message) -> None:
             if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(pair for pair in RAW if pair[0] not in given)]
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if "access-control-allow-origin" in headers:
+                if b"access-control-allow-origin" in given:
                     headers["cross-origin-resource-policy"] = "cross-origin"
                 if _public(scope[LATEST].context.address):
                     headers.setdefault("strict-transport-security", TRANSPORT)
