@@ -228,7 +228,15 @@ def _toolsets(offered: Offer, choice: Choice) -> list[dict[str, Any]]:
 def _layers(offered: Offer, choice: Choice) -> list[dict[str, Any]]:
     rows = []
     if offered.every_read:
-        rows.append(_layer(EVERY_LAYER, "Every layer, later ones too", "", choice, writable=offered.every_write))
+        rows.append(
+            _layer(
+                EVERY_LAYER,
+                "Every layer, later ones too",
+                "no other tick is needed then",
+                choice,
+                writable=offered.every_write,
+            )
+        )
     for layer in offered.read:
         name = layer_name(layer)
         title, about = (name, "") if layer else ("Tenant-wide", "what everyone in the tenant shares")

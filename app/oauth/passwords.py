@@ -26,7 +26,7 @@ WAITING: Final = 32
 WINDOW_SECONDS: Final = 15 * 60
 PER_ACCOUNT: Final = 10
 FOR_ALL: Final = 1000
-"""Attempts within the window, successes apart. Never per address: users of a hosted client share a few of those."""
+"""Attempts within the window. Never per address: users of a hosted client share a few of those."""
 
 _EVERYONE: Final = "everyone"
 
