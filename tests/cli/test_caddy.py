@@ -15,12 +15,7 @@ import pytest_asyncio
 
 from app.cli.dev.caddy import Caddy, caddyfile
 from app.errors import StartError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.cli.conftest import free_port
 
 
 @pytest.fixture

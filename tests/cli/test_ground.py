@@ -12,12 +12,7 @@ import pytest
 
 from app.cli.dev.ground import check_ports, check_room, own_home
 from app.errors import StartError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.cli.conftest import free_port
 
 
 def test_a_home_is_held_by_one_process_and_free_again_when_that_is_killed(tmp_path: Path) -> None:
