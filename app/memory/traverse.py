@@ -86,7 +86,7 @@ async def _start(session: TenantSession, arguments: QueryInput) -> tuple[_Start,
             lost.append(name)
     if lost:
         before = set(start.ids)
-        _place_lost(start, lost, await resolve(session.read, lost))
+        _place_lost(start, lost, await resolve(session.read, lost, fuzzy=bool(session.scope.layers)))
         if set(start.ids) != before:
             rows = await _neighbourhood(session, arguments, sorted(set(start.ids)))
     start.ids = sorted(set(start.ids))

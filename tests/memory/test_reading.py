@@ -1,0 +1,222 @@
+"""Looking around, browsing, searching, counting."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import InvalidInput
+from app.memory.queries import (
+    AFFINITY,
+    COUNT_ENTITIES,
+    COUNT_RELATIONS,
+    DETAILS,
+    ENTITY,
+    EXPANSION,
+    LOCK,
+    NEIGHBOURHOOD,
+    PAGE,
+    PICKED,
+    READ_ENDS,
+    STATS,
+    WIDE_NEIGHBOURHOOD,
+    WRITE,
+)
+from app.memory.service import MemoryService
+from app.store.database import Database
+from app.store.statement import Statement
+from tests.memory.conftest import Agent
+from tests.plans import assert_plan
+
+SCANS = {
+    *("AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan", "UndirectedAllRelationshipsScan"),
+    *("DirectedRelationshipTypeScan", "UndirectedRelationshipTypeScan", "DynamicDirectedRelationshipTypeLookup"),
+    *("DynamicUndirectedRelationshipTypeLookup", "VarLengthExpand(All)", "NodeIndexScan"),
+}
+EDGE = {"source": "a", "relation": "R", "target": "b"}
+PARAMETERS = {
+    "ids": ["a", "b"],
+    "id": "a",
+    "starts": ["a"],
+    "hops": 2,
+    "current_only": True,
+    "min_weight": 0.3,
+    "most": 10,
+    "width": 10,
+    "among": ["a"],
+    "place": "/a",
+    "brief": False,
+    "triples": [["a", "R", "b"]],
+    "type": None,
+    "min_confidence": None,
+    "sort": "name",
+    "after": None,
+    "limit": 5,
+    "now": "n",
+    "ends": [{"id": "a", "name": "a", "type": "T"}],
+    "pairs": [EDGE],
+    "rivals": [EDGE],
+    "entities": [{"id": "a", "fields": {}, "label": "T"}],
+    "aliases": [{"id": "a", "target": "b", "name": "a"}],
+    "changed": [EDGE | {"fields": {}}],
+    "created": [EDGE | {"fields": {}}],
+}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(AFFINITY, COUNT_ENTITIES, COUNT_RELATIONS, DETAILS, ENTITY, EXPANSION, LOCK, NEIGHBOURHOOD, PAGE, PICKED),
+        *(READ_ENDS, STATS, WIDE_NEIGHBOURHOOD, WRITE),
+    ],
+    ids=lambda statement: statement.name,
+)
+async def test_no_statement_looks_at_everybodys_data(database: Database, statement: Statement) -> None:
+    parameters = {name: PARAMETERS[name] for name in statement.parameters}
+    await assert_plan(database, statement, parameters, SCANS)
+
+
+async def chain(agent: Agent) -> None:
+    """a - b - c - d by relations of 0.9, 0.8, 0.7, and a weak side way a - e."""
+    await agent.batch(
+        [{"name": name, "type": "Project" if name == "c" else "Concept"} for name in "abcde"],
+        [
+            {"from": "a", "to": "b", "relation": "USES", "weight": 0.9},
+            {"from": "c", "to": "b", "relation": "USES", "weight": 0.8},
+            {"from": "c", "to": "d", "relation": "USES", "weight": 0.7},
+            {"from": "a", "to": "e", "relation": "USES", "weight": 0.1},
+        ],
+    )
+
+
+async def test_hops_weights_and_limits_bound_a_query(agent: Agent) -> None:
+    await chain(agent)
+    assert [node["id"] for node in (await agent.query("a"))["nodes"]] == ["a", "b", "c"]
+    assert [node["id"] for node in (await agent.query("a", max_hops=4))["nodes"]] == ["a", "b", "c", "d"]
+    assert [node["id"] for node in (await agent.query("a", max_hops=1, min_weight=0))["nodes"]] == ["a", "b", "e"]
+    answer = await agent.query("a", max_hops=0)
+    assert ([node["id"] for node in answer["nodes"]], answer["edges"]) == (["a"], [])
+    answer = await agent.query("a", limit=2)
+    assert [node["id"] for node in answer["nodes"]] == ["a", "b"]
+    assert [(edge["from"], edge["to"], edge["effective_weight"]) for edge in answer["edges"]] == [("a", "b", 0.9)]
+
+
+async def test_a_cursor_goes_on_and_belongs_to_its_question(agent: Agent) -> None:
+    await chain(agent)
+    first = await agent.query("a", limit=2, max_hops=4, min_weight=0)
+    second = await agent.query("a", limit=2, max_hops=4, min_weight=0, cursor=first["next_cursor"])
+    third = await agent.query("a", limit=2, max_hops=4, min_weight=0, cursor=second["next_cursor"])
+    assert [node["id"] for page in (first, second, third) for node in page["nodes"]] == ["a", "b", "c", "d", "e"]
+    assert "next_cursor" not in third
+    assert sum(len(page["edges"]) for page in (first, second, third)) == 4
+    with pytest.raises(InvalidInput, match="cursor"):
+        await agent.query("b", limit=2, cursor=first["next_cursor"])
+
+
+async def test_types_filter_what_is_shown_and_not_the_way_there(agent: Agent) -> None:
+    await chain(agent)
+    answer = await agent.query("a", entity_types=["project"])
+    assert [node["id"] for node in answer["nodes"]] == ["c"]
+    assert {(edge["from"], edge["to"]) for edge in answer["edges"]} == {("a", "b"), ("c", "b")}
+
+
+async def test_context_levels_show_less(agent: Agent) -> None:
+    await chain(agent)
+    minimal = await agent.query("a", context_level="minimal")
+    assert minimal["edge_count"] == 2
+    assert "edges" not in minimal
+    assert set(minimal["nodes"][0]) == {"id", "name", "type", "confidence", "distance"}
+    shape = await agent.query("a", context_level="relations-only")
+    assert len(shape["edges"]) == 2
+    assert set(shape["nodes"][0]) == {"id", "name", "type", "distance"}
+
+
+async def test_what_is_near_the_active_project_weighs_more(agent: Agent) -> None:
+    await chain(agent)
+    await agent.batch([{"name": "c", "type": "Project", "properties": {"directory": "/home/ann/work/c"}}])
+    for context in ("c", "/home/ann/work/c/src", "/home/ann/work/c/"):
+        answer = await agent.query("a", project_context=context)
+        assert answer["project"] == "c"
+        assert {edge["from"]: edge["effective_weight"] for edge in answer["edges"]} == pytest.approx(
+            {"a": 0.9 * 1.3, "c": 0.8 * 1.3}
+        )
+    assert (await agent.query("a", project_context="/nowhere"))["project"] is None
+
+
+async def test_unknown_names_are_no_error_and_typos_are_found(agent: Agent) -> None:
+    await agent.relate("Katherine Johnson", "USES", "Slide Rule")
+    assert (await agent.query("Nobody At All"))["found"] is False
+    answer = await agent.query("Kathrine Johnson", "Nobody At All")
+    assert (answer["found"], answer["seeds"], answer["not_found"]) == (True, ["katherine-johnson"], ["Nobody At All"])
+    assert (await agent.entities(id="Nobody At All")) == {"found": False, "entities": [], "total": 0}
+
+
+async def test_w_m13_a_hub_is_bounded_and_its_answer_the_same_each_time(agent: Agent) -> None:
+    for start in range(0, 1200, 400):
+        names = [f"spoke {number}" for number in range(start, start + 400)]
+        await agent.batch(
+            [{"name": "hub", "type": "Concept"}, *({"name": name, "type": "Concept"} for name in names)],
+            [{"from": "hub", "to": name, "relation": "USES", "weight": 0.5} for name in names],
+        )
+    answer = await agent.query("hub", limit=7)
+    assert len(answer["nodes"]) == 7
+    assert answer == await agent.query("hub", limit=7)
+    assert (await agent.entity("hub"))["edge_count"] == 1200
+
+
+async def test_entities_are_filtered_sorted_paged_and_counted(agent: Agent) -> None:
+    await agent.batch(
+        [
+            {"name": name, "type": kind, "properties": {"confidence": confidence}}
+            for name, kind, confidence in (("Beta", "Tool", 0.9), ("alpha", "Tool", 0.4), ("Gamma", "Person", 0.7))
+        ]
+    )
+    names = [entity["name"] for entity in (await agent.entities())["entities"]]
+    assert names == ["Beta", "Gamma", "alpha"]
+    by_name = await agent.entities(sort_by="name", limit=2)
+    assert [entity["name"] for entity in by_name["entities"]] == ["alpha", "Beta"]
+    rest = await agent.entities(sort_by="name", limit=2, cursor=by_name["next_cursor"])
+    assert ([entity["name"] for entity in rest["entities"]], rest.get("next_cursor")) == (["Gamma"], None)
+    strong = await agent.entities(type="tool", min_confidence=0.5)
+    assert (strong["total"], strong["total_entities"], len(strong["entities"])) == (1, 3, 1)
+    found = await agent.entities(search="alpha beta", sort_by="name")
+    assert [entity["name"] for entity in found["entities"]] == ["alpha", "Beta"][: found["total"]]
+
+
+async def test_search_finds_by_meaning_and_expands_over_current_relations(agent: Agent) -> None:
+    await agent.batch(
+        [
+            {"name": "f1", "type": "Fact", "properties": {"content": "Her dog loves long walks on the beach."}},
+            {"name": "f2", "type": "Fact", "properties": {"content": "The database runs on port 7687."}},
+            {"name": "Ann", "type": "Person"},
+        ],
+        [{"from": "f1", "to": "Ann", "relation": "ATTRIBUTED_TO", "weight": 0.7}],
+    )
+    answer = await agent.search("pet animals", min_similarity=0.5, explain=True, top_k=2)
+    assert answer["seeds"][0]["id"] == "f1"
+    seed = answer["seeds"][0]
+    assert seed["score"] == pytest.approx((1 + seed["similarity"]) / 2)
+    edge = answer["expansion"]["edges"][0]
+    assert (edge["from"], edge["from_name"], edge["relation"], edge["to_name"]) == ("f1", "f1", "ATTRIBUTED_TO", "Ann")
+    assert "explain" in answer
+    assert (await agent.search("pet animals", expand=False))["expansion"] is None
+
+
+async def test_w_m25_stats_count_what_holds_and_contradictions_without_a_mark(agent: Agent) -> None:
+    await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01", weight=0.5)
+    await agent.relate("Ann", "WORKS_AT", "Globex", to_type="Organization", valid_at="2022-01-01", weight=0.5)
+    await agent.relate("Fact 1", "CONTRADICTS", "Fact 2", from_type="Fact", to_type="Fact", weight=0.7)
+    await agent.batch([{"name": "lonely", "type": "Concept"}])
+    answer = await agent.stats()
+    assert answer["nodes"] == {"total": 6, "by_type": {"Fact": 2, "Organization": 2, "Concept": 1, "Person": 1}}
+    assert answer["edges"] == {"total": 2, "by_type": {"CONTRADICTS": 1, "WORKS_AT": 1}, "ended": 1}
+    assert answer["health"]["orphaned_nodes"] == 1
+    assert answer["health"]["unresolved_contradictions"] == 1
+    assert answer["health"]["avg_weight"] == 0.6
+    assert answer["health"]["last_dream_run"] is None
+
+
+async def test_an_empty_memory_answers_everything(service: MemoryService, tenant: str) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    assert (await agent.stats())["health"]["avg_weight"] is None
+    assert (await agent.entities())["entities"] == []
+    assert (await agent.search("anything"))["seeds"] == []
