@@ -46,7 +46,8 @@ class Batcher:
             EmbeddingUnavailable: the model failed, or is closed.
 
         """
-        if len(self._urgent) + len(self._patient) + len(texts) > self._limit:
+        alive = sum(not one.answer.done() for queue in (self._urgent, self._patient) for one in queue)
+        if alive + len(texts) > self._limit:
             raise Overloaded("Too many texts wait to be embedded. Try again in a moment.", retry_after_ms=1000)
         if self._task.done():
             raise EmbeddingUnavailable("The embedding model is closed.")
@@ -61,9 +62,8 @@ class Batcher:
             raise DeadlineExceeded("The embedding model did not answer in time. Try again.") from error
         finally:
             for one in waiting:
-                one.answer.cancel()
-                if one.answer.done() and not one.answer.cancelled():
-                    one.answer.exception()
+                if not one.answer.cancel() and not one.answer.cancelled():
+                    one.answer.exception()  # retrieved, or the loop would complain of those after the first
 
     async def close(self) -> None:
         """Refuse what waits and stop."""

@@ -149,8 +149,8 @@ class Embedder:
         if asked.startswith(("http://", "https://")):
             key = self._settings.embedding_key
             return await open_endpoint(asked, self._settings.embedding_model, key.get_secret_value() if key else None)
-        folder = Path(asked).expanduser()
-        if await asyncio.to_thread(folder.is_dir):
+        folder = await asyncio.to_thread(_folder, asked)
+        if folder is not None:
             return await open_folder(folder)
         try:
             return await open_named(asked, self._cache)
@@ -161,6 +161,11 @@ class Embedder:
             with contextlib.suppress(ModelMissing):
                 return await open_packaged()
             raise
+
+
+def _folder(asked: str) -> Path | None:
+    folder = Path(asked).expanduser()
+    return folder if folder.is_dir() else None
 
 
 def _bounded(text: str) -> str:

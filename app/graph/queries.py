@@ -48,12 +48,13 @@ TEXT = statement(
     """,
 )
 
-# The nearest vectors: all of them where the readable partitions hold at most $few, else the index's first $nearest.
+# The hint matters: with few records in all, the planner reads every tenant's. The nearest vectors: all of them where the readable partitions hold at most $few, else the index's first $nearest.
 NEAREST = statement(
     "graph.find_nearest",
     """
     CALL () {
-      MATCH (n:Entity) WHERE n.tenant = $tenant AND n.layer IN $layers AND n.embedding_of = $recipe
+      MATCH (n:Entity) USING INDEX n:Entity(tenant, layer, type)
+      WHERE n.tenant = $tenant AND n.layer IN $layers AND n.type IS NOT NULL AND n.embedding_of = $recipe
       WITH n LIMIT $few + 1
       RETURN collect(n) AS held
     }
