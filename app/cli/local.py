@@ -31,7 +31,8 @@ def run(settings: Settings, *, tenant: str | None, user: str | None) -> None:
     """
     import uvloop
 
-    logs.configure(settings.run.log_level)
+    # A client shows what comes on standard error: only warnings, unless a level was asked for.
+    logs.configure(settings.run.log_level if "log_level" in settings.run.model_fields_set else "warning")
     uvloop.run(_run(settings, tenant=tenant or HOME_TENANT, user=user))
 
 
