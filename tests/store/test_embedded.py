@@ -9,6 +9,8 @@ import socket
 import stat
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -53,11 +55,16 @@ async def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-async def open_database(address) -> Database:
-    return await Database.connect(address.uri, address.user, address.password, "neo4j", pool_size=5)
+@asynccontextmanager
+async def open_database(address) -> AsyncIterator[Database]:
+    database = await Database.connect(address.uri, address.user, address.password, "neo4j", pool_size=5)
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
-def session(database, seconds: float = 15.0):
+def session(database, seconds: float = 90.0):  # a server that has just started plans its first queries slowly
     scope = Scope("t", ("",), ("",), "", "s")
     return database.session(scope, deadline=Deadline.after(seconds), request_id="embedded")
 
@@ -89,27 +96,24 @@ async def test_a_life_of_the_managed_server(home):
         assert caught.value.exit_code == 69
         assert running_server(home) == address
 
-        database = await open_database(address)
-        replica = await open_database(address)
-        await asyncio.gather(migrate(database), migrate(replica))
-        assert (await status(database)).ready
-        await replica.close()
-        assert await session(database).write(add) == {"id": "ada", "times": 1}
+        async with open_database(address) as database:
+            async with open_database(address) as replica:
+                await asyncio.gather(migrate(database), migrate(replica))
+            assert (await status(database)).ready
+            assert await session(database).write(add) == {"id": "ada", "times": 1}
+            await _reaches_nothing(database)
 
-        await _reaches_nothing(database)
+            await server.stop()
+            assert running_server(home) is None
+            assert not record.alive(str(files))
+            with pytest.raises(CallError) as gone:
+                await session(database, 2).read(FIND, id="ada")
+            assert gone.value.retryable
+            assert gone.value.outcome == "not_applied"
 
-        await server.stop()
-        assert running_server(home) is None
-        assert not record.alive(str(files))
-        with pytest.raises(CallError) as gone:
-            await session(database, 2).read(FIND, id="ada")
-        assert gone.value.retryable
-        assert gone.value.outcome == "not_applied"
-
-        again = await server.start(lines.append)
-        assert again == address, "the port and the password stay"
-        assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
-        await database.close()
+            again = await server.start(lines.append)
+            assert again == address, "the port and the password stay"
+            assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
     finally:
         await server.stop()
 
@@ -137,9 +141,8 @@ async def test_a_killed_gateway_leaves_nothing_that_blocks_the_next_start(home):
     address = await server.start(lambda line: None)
     try:
         assert not orphan.alive(str(home / "neo4j"))
-        database = await open_database(address)
-        assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
-        await database.close()
+        async with open_database(address) as database:
+            assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
     finally:
         await server.stop()
 
