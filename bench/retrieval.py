@@ -1,9 +1,8 @@
-"""How well search finds the turns that answer questions about long conversations, beside plain baselines.
+"""How well search finds the turns that answer questions about long conversations, beside a plain baseline.
 
-``python -m bench.retrieval FOLDER`` (or ``GRAPHKEEP_TEST_DATA``/locomo) reads LoCoMo conversations, stores each turn as
-a Fact as the tools would, asks every question of categories 1 to 4 and prints recall at 5 and 10 and the mean reciprocal
-rank of the evidence. Needs a database: ``GRAPHKEEP_TEST_NEO4J``, ``GRAPHKEEP_TEST_NEO4J_PASSWORD``. Files 30, 41 and 43
-were used for tuning, 26 and 42 were not.
+``python -m bench.retrieval FOLDER`` (or ``GRAPHKEEP_TEST_DATA``/locomo) reads LoCoMo conversations, stores each turn
+as a Fact as the tools would, asks every question of categories 1 to 4 and prints recall at 5 and 10 and the mean
+reciprocal rank of the evidence. Needs a database: ``GRAPHKEEP_TEST_NEO4J``, ``GRAPHKEEP_TEST_NEO4J_PASSWORD``.
 """
 
 from __future__ import annotations

@@ -24,6 +24,10 @@ _LOOK_SECONDS: Final = 0.5
 _NOT_CACHED: Final = "the model is not cached and the hub cannot be reached"
 
 
+class _NotCached(ModelMissing):
+    """Known, but to be fetched first."""
+
+
 class LocalModel:
     """A fastembed model on one worker thread, so that the event loop never waits for it."""
 
@@ -74,7 +78,7 @@ async def open_named(name: str, cache: Path) -> LocalModel:
     """
     try:
         return await _open(name, lambda: _load_named(name, cache))
-    except ModelMissing:
+    except _NotCached:
         await _fetch(name, cache)
     return await _open(name, lambda: _load_named(name, cache))
 
@@ -111,7 +115,7 @@ def _load_named(name: str, cache: Path) -> Any:
     try:
         return fastembed.TextEmbedding(name, cache_dir=str(cache), local_files_only=True)
     except ValueError as error:
-        raise ModelMissing(_NOT_CACHED) from error
+        raise _NotCached(_NOT_CACHED) from error
 
 
 def _load_packaged() -> Any:

@@ -65,9 +65,12 @@ async def find(
     """
     if embedder is None:
         return await _by_text(session, query, types)
-    async with asyncio.TaskGroup() as group:
-        text = group.create_task(_by_text(session, query, types))
-        vector = group.create_task(_by_vector(session, embedder, query, k=k, types=types))
+    try:
+        async with asyncio.TaskGroup() as group:
+            text = group.create_task(_by_text(session, query, types))
+            vector = group.create_task(_by_vector(session, embedder, query, k=k, types=types))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
     found = text.result()
     found.vectors, found.exact, found.query_vector, found.recipe, found.note = vector.result()
     return found

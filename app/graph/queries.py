@@ -48,7 +48,8 @@ TEXT = statement(
     """,
 )
 
-# The hint matters: with few records in all, the planner reads every tenant's. The nearest vectors: all of them where the readable partitions hold at most $few, else the index's first $nearest.
+# The nearest vectors: all of them where the readable partitions hold at most $few, else the index's first $nearest.
+# The hint matters: while the database is small, the planner would rather read every tenant's entities.
 NEAREST = statement(
     "graph.find_nearest",
     """

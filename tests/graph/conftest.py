@@ -12,4 +12,4 @@ from app.store.database import TenantSession
 
 @pytest.fixture
 def open_session(open_session: Callable[..., TenantSession]) -> Callable[..., TenantSession]:
-    return partial(open_session, seconds=120.0)
+    return partial(open_session, seconds=600.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.embedding.model import EmbeddingIdentity
-from app.errors import EmbeddingUnavailable, InvalidInput
+from app.errors import DeadlineExceeded, EmbeddingUnavailable, InvalidInput
 from app.graph.search import SearchOptions, search, text_search
 from app.store.schema import ensure_vector_index
 from tests.graph.world import RECIPE, around, entity, put
@@ -75,8 +75,11 @@ async def test_evidence_and_unknown_properties_are_searched(tenant, open_session
 
 
 HOSTILE = [
-    "/", 'C++ (old) "x', "a AND", "foo:bar", "*", "~", "partition:(p1) OR names:*", "[a TO b]", "{", "\\", "a\x00b", "^9",
-    "🎉", "\u202eabc", "`MATCH (n)`", "'; DROP", "word " * 200, "x" * 5000, "7f1e1c0a-2b1c-4b4e-9a55-0242ac120002", "\ud800",
+    "/",
+    'C++ (old) "x', "a AND", "foo:bar", "*", "~", "partition:(p1) OR names:*", "[a TO b]", "{",
+    "\\", "a\x00b", "^9",
+    "🎉", "\u202eabc", "`MATCH (n)`", "'; DROP", "word " * 200, "x" * 5000,
+    "7f1e1c0a-2b1c-4b4e-9a55-0242ac120002", "\ud800",
 ]  # fmt: skip
 
 
@@ -158,7 +161,8 @@ async def test_what_stands_beside_a_hit_in_its_conversation_is_found(tenant, ope
     session = open_session(tenant)
     turns = ["hello", "where was the marathon?", "in Lisbon", "nice", "bye", "late"]
     await put(session, [
-        entity(f"day/{place}: {text}", "Fact", content=text, source_ref=f"day/{place}") for place, text in enumerate(turns, 1)
+        entity(f"day/{place}: {text}", "Fact", content=text, source_ref=f"day/{place}")
+        for place, text in enumerate(turns, 1)
     ])  # fmt: skip
     found = await search(session, Away(), "marathon", SearchOptions(explain=True))
     assert [hit.entity["content"] for hit in found.hits] == [turns[1], turns[0], turns[2], turns[3]]
@@ -195,7 +199,8 @@ async def test_three_thousand_foreign_writes_change_no_byte(tenant, open_session
     session = open_session(tenant, layers=("", "a"))
     words = ["alpha", "beta", "gamma", "delta"]
     await put(session, [
-        entity(f"n{place}", "Fact", content=f"{words[place % 4]} {words[place % 3]}", vector=vector, source_ref=f"s/{place}")
+        entity(f"n{place}", "Fact", content=f"{words[place % 4]} {words[place % 3]}", vector=vector,
+               source_ref=f"s/{place}")
         for place, vector in enumerate(around(1, 1.0, 120))
     ])  # fmt: skip
     queries = ["alpha", "beta gamma", "delta of the n7", "nothing at all"]
@@ -235,3 +240,9 @@ async def test_terms_that_everything_holds_are_required_together(tenant, open_se
     assert ids(await text_search(session, "common shared")) == ["n0"]
     assert len(await text_search(session, "common", k=5)) == 5
     assert ids(await text_search(session, "m7 common"))[0] == "m7"
+
+
+async def test_a_call_that_fails_says_why_as_one_error(tenant, open_session):
+    late = open_session(tenant, seconds=0.0)
+    with pytest.raises(DeadlineExceeded):
+        await search(late, Axis(), "anything", SearchOptions())
