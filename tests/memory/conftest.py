@@ -135,3 +135,12 @@ async def service(database: Database, embedder: Packaged) -> AsyncIterator[Memor
 def agent(service: MemoryService, tenant: str) -> Agent:
     """Reads and writes tenant-wide."""
     return Agent(service, tenant, ("",), "")
+
+
+@pytest_asyncio.fixture
+async def plain_agent(database: Database, embedder: Packaged, tenant: str) -> AsyncIterator[Agent]:
+    """The same on a gateway without a model, for tests that write much."""
+    embedder.identity = None
+    made = MemoryService(database, embedder, settings())  # type: ignore[arg-type]
+    yield Agent(made, tenant, ("",), "")
+    await made.close()

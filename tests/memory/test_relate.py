@@ -210,15 +210,15 @@ async def test_quotas_refuse_with_the_remedy_and_apply_nothing(
     await service.close()
 
 
-async def test_a_partition_takes_at_most_two_hundred_types_and_relations_of_its_own(agent: Agent) -> None:
-    await agent.batch([{"name": f"n{number}", "type": f"Kind{number}"} for number in range(200)])
+async def test_a_partition_takes_at_most_two_hundred_types_and_relations_of_its_own(plain_agent: Agent) -> None:
+    await plain_agent.batch([{"name": f"n{number}", "type": f"Kind{number}"} for number in range(200)])
     with pytest.raises(InvalidInput, match="beyond the documented"):
-        await agent.batch([{"name": "one more", "type": "KindMore"}])
-    await agent.batch([{"name": "one more", "type": "Kind7"}, {"name": "and", "type": "Person"}])
+        await plain_agent.batch([{"name": "one more", "type": "KindMore"}])
+    await plain_agent.batch([{"name": "one more", "type": "Kind7"}, {"name": "and", "type": "Person"}])
     relations = [{"from": "and", "to": f"n{number}", "relation": f"R{number}"} for number in range(200)]
-    await agent.batch([], relations)
+    await plain_agent.batch([], relations)
     with pytest.raises(InvalidInput, match="beyond the documented"):
-        await agent.batch([], [{"from": "and", "to": "n1", "relation": "R_MORE"}])
+        await plain_agent.batch([], [{"from": "and", "to": "n1", "relation": "R_MORE"}])
 
 
 async def test_an_alias_leads_to_its_entity(agent: Agent) -> None:
