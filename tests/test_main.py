@@ -9,9 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import psutil
@@ -19,96 +17,15 @@ import pytest
 import pytest_asyncio
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import SecretStr
 
-from app.access.service import accounts_of
-from app.context import Role
 from app.errors import StartError
 from app.server import serve
-from app.settings import EdgeSettings, EmbeddingSettings, LimitSettings, RunSettings, Settings, StoreSettings
+from app.settings import LimitSettings, Settings
 from app.store.database import Database
 from tests.conftest import Server
 from tests.edge.conftest import free_port
-from tests.identity import SECRET_KEY, fresh_email, fresh_name, settings_of_tests
-
-MODERN = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-
-
-@dataclass
-class Gateway:
-    """A gateway that answers, and the first owner's token."""
-
-    settings: Settings
-    token: str
-
-    @property
-    def url(self) -> str:
-        return f"http://localhost:{self.settings.run.http_port}"
-
-    def client(self, token: str | None = None, **options: Any) -> httpx2.AsyncClient:
-        headers = {"Authorization": f"Bearer {token or self.token}", "Accept": "application/json, text/event-stream"}
-        return httpx2.AsyncClient(base_url=self.url, headers=headers, **{"timeout": 30, "trust_env": False, **options})
-
-    async def ask(self, client: httpx2.AsyncClient, method: str, **params: Any) -> httpx2.Response:
-        """One request of the modern era."""
-        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-        if "name" in params:
-            headers["Mcp-Name"] = params["name"]
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
-        return await client.post("/mcp", json=body, headers=headers)
-
-    async def call(self, client: httpx2.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured content of one tool call."""
-        answer = await self.ask(client, "tools/call", name=tool, arguments=arguments)
-        content: dict[str, Any] = answer.json()["result"]["structuredContent"]
-        return content
-
-    async def insist(self, client: httpx2.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call as a client should: again while the answer says that it may help (a busy machine plans slowly)."""
-        async with asyncio.timeout(120):
-            while (said := await self.call(client, tool, **arguments)).get("retryable"):  # noqa: ASYNC110 - as clients do
-                await asyncio.sleep(said.get("retry_after_ms", 500) / 1000)
-        return said
-
-
-def settings_for(server: Server, home: Path, *, limits: LimitSettings | None = None, **run: Any) -> Settings:
-    return Settings(
-        run=RunSettings(home=home, http_port=free_port(), https_port=free_port(), **run),
-        edge=EdgeSettings(metrics_port=free_port()),
-        store=StoreSettings(
-            neo4j_uri=server.uri, neo4j_user=server.user, neo4j_password=SecretStr(server.password), pool_size=20
-        ),
-        limits=limits or LimitSettings(calls_per_minute=100_000, burst=10_000),
-        oauth=settings_of_tests(),
-        embedding=EmbeddingSettings(embedding="none"),
-    )
-
-
-async def owner_token(settings: Settings, database: Database) -> str:
-    accounts = accounts_of(settings, database)
-    tenant = await accounts.create_tenant(fresh_name("tenant"))
-    user, _ = await accounts.add_user(fresh_email(), tenant.name, Role.OWNER)
-    return (await accounts.create_token(user.email, tenant.name)).text
-
-
-@contextlib.asynccontextmanager
-async def running(settings: Settings, token: str) -> AsyncIterator[Gateway]:
-    ready, stop = asyncio.Event(), asyncio.Event()
-    serving = asyncio.create_task(serve(settings, ready=ready.set, stop=stop))
-    waiting = asyncio.create_task(ready.wait())
-    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    if serving.done():
-        waiting.cancel()
-        await serving
-    try:
-        yield Gateway(settings, token)
-    finally:
-        stop.set()
-        await asyncio.wait_for(serving, settings.run.stop_seconds + 5)
+from tests.gateway import META, MODERN, Gateway, owner_token, running, settings_for
+from tests.identity import SECRET_KEY
 
 
 @pytest.fixture(scope="module")
