@@ -1,0 +1,230 @@
+"""Kinds of failure that were reported in public against comparable systems, and the tests that rule each of them out.
+
+``tests`` are pytest's names from ``tests/`` on. A kind belongs here as soon as the product has what it can happen to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["FAULTS", "Fault"]
+
+
+class Fault(NamedTuple):
+    """One kind of failure."""
+
+    number: int
+    kind: str
+    tests: tuple[str, ...]
+
+
+FAULTS = (
+    Fault(
+        1,
+        "metadata that advertises client id documents by half, so that clients cannot register",
+        (
+            "oauth/test_metadata.py::test_the_authorization_server_describes_itself",
+            "oauth/test_metadata.py::test_every_address_that_the_documents_name_answers",
+            "oauth/test_rfc7591.py::test_what_the_hosted_connector_sends_is_accepted",
+            "faults/test_identity.py::test_whoever_advertises_client_id_documents_also_serves_public_clients",
+        ),
+    ),
+    Fault(
+        2,
+        "a resource with and without its trailing slash counted as two",
+        (
+            "oauth/test_metadata.py::test_a_resource_has_two_spellings_and_no_more",
+            "oauth/test_token.py::test_both_spellings_of_the_resource_yield_the_canonical_audience",
+            "oauth/test_rfc9068.py::test_issuer_and_resource_never_end_in_a_slash",
+        ),
+    ),
+    Fault(
+        3,
+        "protected resource metadata in the wrong place or for another resource",
+        (
+            "oauth/test_metadata.py::test_the_resource_is_published_byte_for_byte",
+            "test_main.py::test_without_a_token_it_challenges_before_it_reads_the_body",
+            "e2e/test_first_connection.py::test_a_client_that_knows_only_the_address_gets_in_and_works_in_both_eras",
+        ),
+    ),
+    Fault(
+        4,
+        "two refreshes at once lose the session",
+        (
+            "oauth/test_token.py::test_parallel_refreshes_get_the_same_successor",
+            "oauth/test_token.py::test_a_refresh_token_is_replaced_and_the_old_one_ends_the_grant",
+        ),
+    ),
+    Fault(
+        5,
+        "clients, codes or tokens that only one process remembers",
+        (
+            "oauth/test_flow.py::test_the_flow_needs_nothing_that_a_process_remembers",
+            "oauth/test_token.py::test_an_unknown_client_is_told_so",
+            "e2e/test_first_connection.py::test_after_a_restart_tokens_work_on_and_are_refreshed_without_anyone",
+        ),
+    ),
+    Fault(
+        6,
+        "a token endpoint that answers errors as 500 or 422, or takes anything but a form",
+        (
+            "oauth/test_token.py::test_anything_but_one_clean_form_is_an_oauth_error",
+            "oauth/test_token.py::test_an_exchange_that_does_not_fit_is_refused",
+            "oauth/test_token.py::test_token_answers_are_never_stored",
+        ),
+    ),
+    Fault(
+        8,
+        "a client registration that ends and leaves its user locked out",
+        (
+            "oauth/test_token.py::test_a_deleted_client_is_unknown",
+            "oauth/test_rfc7591.py::test_the_id_holds_the_metadata",
+            "oauth/test_rfc7591.py::test_an_id_of_another_gateway_address_or_hand_is_unknown",
+        ),
+    ),
+    Fault(
+        9,
+        "callers that name their own user or tenant",
+        (
+            "access/test_authenticate.py::test_a_caller_cannot_name_its_own_user_or_tenant",
+            "access/test_layers.py::test_the_data_id_comes_from_the_principal_alone",
+            "faults/test_identity.py::test_a_user_or_tenant_among_the_arguments_is_refused",
+        ),
+    ),
+    Fault(
+        10,
+        "the wrong status for a session that the server does not know",
+        (
+            "test_main.py::test_legacy_initialize_is_stateless_and_an_invented_session_changes_nothing",
+            "protocol/test_server.py::test_an_invented_session_is_no_obstacle",
+        ),
+    ),
+    Fault(
+        11,
+        "sessions that pile up",
+        (
+            "test_main.py::test_memory_stays_flat_over_thousands_of_initialize_calls",
+            "protocol/test_streams.py::test_memory_stays_flat_over_thousands_of_handshakes",
+        ),
+    ),
+    Fault(
+        12,
+        "a session, cache or pool that two users share",
+        (
+            "protocol/test_server.py::test_two_users_at_once_each_get_their_own",
+            "protocol/test_server.py::test_the_list_follows_the_role_and_never_the_connection",
+            "limits/test_limit.py::test_a_bucket_belongs_to_the_tenant_and_client_and_not_to_an_address",
+            "faults/test_identity.py::test_two_tenants_on_one_connection_and_one_session_id_each_see_their_own",
+        ),
+    ),
+    Fault(
+        13,
+        "a shutdown that hangs or cuts answers off",
+        (
+            "test_main.py::test_sigterm_with_open_connections_exits_in_time_and_cleanly",
+            "edge/test_server.py::test_stopping_ends_an_open_stream_and_exits_in_time",
+            "edge/test_server.py::test_stopping_lets_a_call_finish_and_accepts_no_new_one",
+            "store/test_outcome.py::test_closing_waits_for_the_commit_under_way",
+        ),
+    ),
+    Fault(
+        14,
+        "search syntax in a query, long queries and odd tenant ids",
+        (
+            "graph/test_search.py::test_whatever_is_typed_never_reaches_the_parser",
+            "graph/test_search.py::test_no_query_is_an_error",
+            "graph/test_text.py::test_a_query_of_two_hundred_words_keeps_its_rarest_terms",
+            "store/test_partition.py::test_a_token_is_one_word_of_letters_and_digits",
+            "e2e/test_bad_input.py::test_any_text_in_any_argument_is_taken_or_refused",
+            "e2e/test_bad_input.py::test_an_odd_name_is_a_name_and_an_odd_question_a_question",
+        ),
+    ),
+    Fault(
+        15,
+        "text that search cannot see: far into a long one, or in another script",
+        (
+            "graph/test_text.py::test_a_word_of_the_text_is_found_in_every_script",
+            "faults/test_text.py::test_a_word_at_character_nine_thousand_is_found",
+            "faults/test_text.py::test_one_word_of_any_script_finds_its_sentence",
+        ),
+    ),
+    Fault(
+        16,
+        "deadlocks between writers that merge the same names",
+        (
+            "store/test_concurrency.py::test_writers_of_shuffled_names_beside_a_deleter_leave_no_duplicate_and_no_error",
+            "memory/test_concurrency.py::test_writers_in_any_order_make_no_duplicate_and_surface_no_deadlock",
+        ),
+    ),
+    Fault(
+        17,
+        "updates that overwrite one another",
+        (
+            "store/test_concurrency.py::test_twenty_updates_from_two_processes_are_all_there",
+            "memory/test_concurrency.py::test_parallel_mentions_are_all_counted",
+        ),
+    ),
+    Fault(
+        20,
+        "reads without a tenant",
+        (
+            "store/test_session.py::test_a_scope_without_a_tenant_does_not_exist",
+            "store/test_session.py::test_two_tenants_and_two_layers_keep_their_own_john",
+            "store/test_statements.py::test_every_statement_binds_its_partition",
+        ),
+    ),
+    Fault(
+        21,
+        "keys without the tenant, so that one overwrites another's record",
+        (
+            "store/test_session.py::test_two_tenants_and_two_layers_keep_their_own_john",
+            "store/test_checker.py::test_a_write_that_could_leave_its_partition_is_refused",
+            "store/test_integrity.py::test_what_breaks_an_invariant_is_found_without_naming_the_tenant",
+        ),
+    ),
+    Fault(
+        22,
+        "another tenant's id as the end of a hop",
+        (
+            "memory/test_layers.py::test_another_tenants_entity_is_as_unknown_as_a_random_one",
+            "memory/test_layers.py::test_a_hidden_layers_spelling_type_and_count_never_show",
+            "store/test_checker.py::test_a_read_that_could_leave_its_partition_is_refused",
+        ),
+    ),
+    Fault(
+        23,
+        "a crowd of one tenant's vectors starving another's search",
+        (
+            "graph/test_search.py::test_a_crowd_around_the_query_starves_no_other_tenant_and_recall_is_kept",
+            "graph/test_search.py::test_three_thousand_foreign_writes_change_no_byte",
+        ),
+    ),
+    Fault(
+        24,
+        "injection through types, relations and sort fields",
+        (
+            "e2e/test_bad_input.py::test_types_other_than_letters_digits_and_underscore_are_refused_with_the_rule",
+            "store/test_session.py::test_a_dynamic_label_or_type_is_a_name_whatever_it_holds",
+            "faults/test_text.py::test_a_sort_field_is_one_of_the_list",
+        ),
+    ),
+    Fault(
+        28,
+        "one bucket for all behind the proxy, or one for each forged address",
+        (
+            "limits/test_limit.py::test_a_bucket_belongs_to_the_tenant_and_client_and_not_to_an_address",
+            "edge/test_stages.py::test_the_unix_socket_is_believed_and_only_the_rightmost_hop_counts",
+            "edge/test_stages.py::test_forged_forwarded_headers_are_removed_on_the_loopback_port",
+            "e2e/test_first_connection.py::test_what_a_client_says_of_its_way_is_not_believed",
+        ),
+    ),
+    Fault(
+        30,
+        "another embedding model that is mixed with the old vectors unseen",
+        (
+            "embedding/test_embedder.py::test_another_model_is_detected_and_refuses_to_mix",
+            "embedding/test_embedder.py::test_the_choice_is_recorded_and_held_to",
+            "graph/test_search.py::test_vectors_of_another_recipe_are_never_compared",
+        ),
+    ),
+)
