@@ -41,6 +41,7 @@ class Place:
     extra: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     ready: dict[str, str] = field(default_factory=dict)
+    token: str = ""
 
     @property
     def environment(self) -> dict[str, str]:

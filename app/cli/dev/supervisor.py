@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from app.access.accounts import DEFAULT_OWNER
 from app.access.service import accounts_of
@@ -17,9 +17,15 @@ from app.cli.dev.ground import check_ports, check_room, own_home
 from app.cli.dev.stopping import Stopped, listening, unless_stopped
 from app.cli.dev.welcome import Welcome
 from app.cli.signin import sign_in_links
+from app.context import Deadline
+from app.errors import CallError
 from app.settings import RunSettings, Settings
+from app.store.control.users import User
 
 __all__ = ["run"]
+
+Answer = TypeVar("Answer")
+_PATIENCE_SECONDS: Final = 120.0
 
 Serve = Callable[..., Coroutine[Any, Any, None]]
 """``app.server.serve``, imported before anything is started: it takes seconds."""
@@ -73,8 +79,12 @@ async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welco
     https, http = f"https://localhost:{settings.run.https_port}", f"http://localhost:{settings.run.http_port}"
     async with connected(settings) as database:
         accounts = accounts_of(settings, database)
-        user = (await accounts.bootstrap(owner or DEFAULT_OWNER)).owner
-        links = await sign_in_links(database, settings, user)
+
+        async def first_records() -> tuple[User, dict[str, str]]:
+            user = (await accounts.bootstrap(owner or DEFAULT_OWNER)).owner
+            return user, await sign_in_links(database, settings, user)
+
+        user, links = await _patiently(first_records)
     return Welcome(
         https=https,
         http=http,
@@ -83,6 +93,18 @@ async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welco
         owner=user.email,
         root_certificate=caddy.root_certificate,
     )
+
+
+async def _patiently(work: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Do ``work``, again while its failure says that this may help: a cold database on a busy machine is slow."""
+    until = Deadline.after(_PATIENCE_SECONDS)
+    while True:
+        try:
+            return await work()
+        except CallError as error:
+            if not error.retryable or until.passed:
+                raise
+            await asyncio.sleep((error.retry_after_ms or 500) / 1000)
 
 
 async def _serve(gateway: Serve, stop: asyncio.Event, caddy: Caddy, announce: Callable[[], None]) -> None:
