@@ -18,20 +18,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rank_bm25 import BM25Okapi
-
 from app.context import Deadline, Scope
 from app.embedding.provider import Embedder
 from app.graph.entity import search_fields
 from app.graph.identity import entity_id
 from app.graph.search import SearchOptions, search
-from app.graph.text import plain_tokens, query_terms
 from app.settings import EmbeddingSettings
 from app.store.database import Database, TenantSession
 from app.store.schema import migrate
 from app.store.statement import statement
+from bench.conversation import Turn, bm25, measure, questions_of, turns_of
 
-CATEGORIES = {1, 2, 3, 4}
 PUT = statement(
     "bench.put_entities",
     """
@@ -52,39 +49,16 @@ LINK = statement(
     """,
     writes=True,
 )
-Figures = tuple[float, float, float]
 
 
-def turns_of(conversation: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Turns in order: their id, speaker, text and ``source_ref``."""
-    sessions = [key for key in conversation if key.startswith("session_") and key.removeprefix("session_").isdigit()]
-    return [
-        {"ref": f"{session}/{turn['dia_id']}", "turn": turn["dia_id"], "speaker": turn["speaker"], "text": turn["text"]}
-        for session in sorted(sessions, key=lambda key: int(key.removeprefix("session_")))
-        for turn in conversation[session]
-    ]
-
-
-def questions_of(conversation: Mapping[str, Any], known: set[str]) -> list[tuple[str, set[str]]]:
-    """Questions with those of their evidence turns that exist."""
-    asked = []
-    for entry in conversation["qa"]:
-        evidence = {turn for text in entry.get("evidence", []) for turn in text.replace(";", " ").split()} & known
-        if entry["category"] in CATEGORIES and evidence:
-            asked.append((entry["question"], evidence))
-    return asked
-
-
-async def learn(session: TenantSession, embedder: Embedder, turns: Sequence[Mapping[str, str]]) -> dict[str, str]:
+async def learn(session: TenantSession, embedder: Embedder, turns: Sequence[Turn]) -> dict[str, str]:
     """Store the turns; the turn of each entity id."""
     rows, links, ids = [], [], {}
     for turn in turns:
-        name = f"{turn['ref']}: {' '.join(turn['text'].split()[:8])}"
-        properties = {"content": turn["text"], "source_ref": turn["ref"]}
-        rows.append(_row(name, "Fact", properties))
-        ids[rows[-1]["id"]] = turn["turn"]
-        links.append([rows[-1]["id"], entity_id(turn["speaker"])])
-    rows += [_row(name, "Person", {}) for name in sorted({turn["speaker"] for turn in turns})]
+        rows.append(_row(turn.name, "Fact", turn.fact))
+        ids[rows[-1]["id"]] = turn.id
+        links.append([rows[-1]["id"], entity_id(turn.speaker)])
+    rows += [_row(name, "Person", {}) for name in sorted({turn.speaker for turn in turns})]
     vectors = await embedder.passages([row.pop("passage") for row in rows], Deadline.after(900))
     for row, vector in zip(rows, vectors, strict=True):
         row["fields"] |= {"embedding": vector, "embedding_of": embedder.identity.key if embedder.identity else ""}
@@ -97,38 +71,10 @@ async def learn(session: TenantSession, embedder: Embedder, turns: Sequence[Mapp
     return ids
 
 
-def _row(name: str, type_: str, properties: dict[str, Any]) -> dict[str, Any]:
+def _row(name: str, type_: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     fields = search_fields(name, (), type_, properties)
     stored = {"name": name, "type": type_, "confidence": 0.7, "times_mentioned": 1, **properties, **fields.stored()}
     return {"id": entity_id(name), "fields": stored, "passage": fields.passage}
-
-
-def measure(orders: Sequence[Sequence[str]], evidence: Sequence[set[str]]) -> Figures:
-    """Recall at 5, at 10, and mean reciprocal rank."""
-    five = sum(len(wanted & set(order[:5])) / len(wanted) for order, wanted in zip(orders, evidence, strict=True))
-    ten = sum(len(wanted & set(order[:10])) / len(wanted) for order, wanted in zip(orders, evidence, strict=True))
-    ranks = [
-        next((rank for rank, turn in enumerate(order, 1) if turn in wanted), 0)
-        for order, wanted in zip(orders, evidence, strict=True)
-    ]
-    count = len(evidence)
-    return five / count, ten / count, sum(1 / rank for rank in ranks if rank) / count
-
-
-def baseline(turns: Sequence[Mapping[str, str]], questions: Sequence[str]) -> list[list[str]]:
-    """BM25 with function words dropped: the best plain text search of facts/retrieval."""
-
-    def terms(text: str) -> list[str]:
-        kept = set(query_terms(text, 1000))
-        return [token for token in plain_tokens(text) if query_terms(token, 1)[0] in kept]
-
-    index = BM25Okapi([terms(f"{turn['speaker']}: {turn['text']}") for turn in turns])
-    orders = []
-    for question in questions:
-        scores = index.get_scores(terms(question))
-        best = sorted(range(len(turns)), key=lambda place: (-scores[place], place))[:50]
-        orders.append([turns[place]["turn"] for place in best])
-    return orders
 
 
 async def run(folder: Path, embedder: Embedder, database: Database) -> list[dict[str, Any]]:
@@ -137,23 +83,22 @@ async def run(folder: Path, embedder: Embedder, database: Database) -> list[dict
     for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.json"))):
         conversation = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
         turns = turns_of(conversation)
-        questions = questions_of(conversation, {turn["turn"] for turn in turns})
+        questions = questions_of(conversation)
         tenant = "bench" + secrets.token_hex(6)
         scope = Scope(tenant, ("",), ("",), "", "bench")
         session = database.session(scope, deadline=Deadline.after(900), request_id="bench")
         ids = await learn(session, embedder, turns)
-        evidence = [wanted for _, wanted in questions]
         row: dict[str, Any] = {"file": path.name, "turns": len(turns), "questions": len(questions)}
-        row["bm25"] = measure(baseline(turns, [question for question, _ in questions]), evidence)
+        row["bm25"] = measure(bm25(turns, questions), questions)
         for label, types in (("search", ("Fact",)), ("search, any type", ())):
             orders, spent = [], []
-            for question, _ in questions:
+            for question in questions:
                 session = database.session(scope, deadline=Deadline.after(60), request_id="bench")
                 begun = time.perf_counter()
-                answer = await search(session, embedder, question, SearchOptions(k=50, types=types))
+                answer = await search(session, embedder, question.text, SearchOptions(k=50, types=types))
                 spent.append(time.perf_counter() - begun)
                 orders.append([ids.get(hit.entity["id"], "") for hit in answer.hits])
-            row[label] = measure(orders, evidence)
+            row[label] = measure(orders, questions)
             row[f"{label}, p50 ms"] = round(1000 * sorted(spent)[len(spent) // 2], 1)
         rows.append(row)
         print(_line(row), flush=True)
@@ -161,11 +106,7 @@ async def run(folder: Path, embedder: Embedder, database: Database) -> list[dict
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    cells = [
-        f"{key}: " + " / ".join(f"{figure:.3f}" for figure in value) if isinstance(value, tuple) else f"{key}: {value}"
-        for key, value in row.items()
-    ]
-    return " | ".join(cells)
+    return " | ".join(f"{key}: {value}" for key, value in row.items())
 
 
 async def main(folder: Path) -> None:
