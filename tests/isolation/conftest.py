@@ -1,0 +1,83 @@
+"""Gates, worlds and snapshots of the isolation harness."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from app.cli.toolsets import every_tool
+from app.context import Deadline
+from app.embedding.local import open_packaged
+from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity
+from app.memory.service import MemoryService
+from app.protocol.dispatch import Dispatcher
+from app.protocol.registry import Registry
+from app.settings import EmbeddingSettings, Settings
+from app.store.database import Database
+from app.store.schema import ensure_vector_index
+from tests.isolation.callers import Gate
+from tests.isolation.world import Worlds, build
+
+
+class Remembering:
+    """The packaged model, each text encoded once: a vector depends on its text alone (there is a test of that)."""
+
+    state = "ready"
+
+    def __init__(self, model: Any) -> None:
+        self.identity = EmbeddingIdentity(model.name, model.dimension, PASSAGE_RECIPE)
+        self.known: dict[str, list[float]] = {}
+        self._model = model
+
+    async def query(self, text: str, deadline: Deadline) -> list[float]:
+        return (await self.passages([text], deadline))[0]
+
+    async def passages(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        new = sorted(set(texts) - set(self.known))
+        if new:
+            self.known.update(zip(new, await self._model.encode(new), strict=True))
+        return [self.known[text] for text in texts]
+
+
+@pytest.fixture(scope="session")
+def registry() -> Registry:
+    """What the gateway lists; the gateway's own test holds the two against each other."""
+    return Registry(every_tool())
+
+
+@pytest_asyncio.fixture(scope="session")
+async def packaged_model() -> AsyncIterator[Any]:
+    model = await open_packaged()
+    yield model
+    await model.close()
+
+
+@pytest.fixture(scope="session")
+def remembering(packaged_model: Any) -> Remembering:
+    return Remembering(packaged_model)
+
+
+async def open_gate(registry: Registry, database: Database, embedder: Any) -> tuple[Gate, MemoryService]:
+    """A gate whose toolsets search with ``embedder``; the service is the caller's to close."""
+    await ensure_vector_index(database, 384)
+    memory = MemoryService(database, embedder, Settings(embedding=EmbeddingSettings(embedding="none")))
+    services = {"memory": memory}
+    assert {tool.toolset for tool in registry} <= set(services), "the harness has no service for a toolset"
+    return Gate(registry, Dispatcher(registry, services, check_results=True)), memory  # type: ignore[arg-type]
+
+
+@pytest_asyncio.fixture(scope="session")
+async def gate(registry: Registry, database: Database, remembering: Remembering) -> AsyncIterator[Gate]:
+    made, memory = await open_gate(registry, database, remembering)
+    yield made
+    await memory.close()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def worlds(gate: Gate) -> Worlds:
+    """A crowded tenant, its lonely twin and a foreign tenant."""
+    return await build(gate, secrets.token_hex(6))

@@ -1,0 +1,178 @@
+"""How every tool is called in the cells of the matrix. A tool without a recipe fails the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.isolation.world import OF_LAYER_B, OF_OTHER_TENANT, TOLD
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a call is after: the name of an entity, words of its text, its type."""
+
+    subject: str
+    words: str
+    type: str = "Person"
+
+
+OWN: Final = Aim("Ada Lovelace", f"{TOLD} with numbers")
+RETIRED: Final = Aim("Babbage Ltd", "at Babbage", "Organization")
+OTHER_LAYER: Final = Aim(OF_LAYER_B, "qzxanchorb")
+OTHER_TENANT: Final = Aim(OF_OTHER_TENANT, "qzxanchort")
+GUESSED: Final = Aim("qzxmundanez", "qzxnullityz")
+"""Nothing has this name anywhere; it has the length and the first letters of the hidden ones."""
+
+CELLS: Final[Mapping[str, tuple[Aim, str]]] = {
+    "own": (OWN, "what the caller may see is found, and the answer is that of a tenant that is alone in the world"),
+    "other tenant": (OTHER_TENANT, "the name of another tenant's record is answered like a name that nothing has"),
+    "other layer": (OTHER_LAYER, "the name of a record in a layer that was not granted is answered likewise"),
+    "guessed id": (GUESSED, "a made-up name or id is answered the same in a crowded tenant and in a lonely one"),
+    "retired": (RETIRED, "what ended shows where asked for; what ended or was superseded out of sight never does"),
+}
+"""The cells of the matrix, and what is held in each. Everywhere: no canary in any answer, error, count or cursor."""
+
+HIDDEN_CELLS: Final = ("other tenant", "other layer")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to call a tool."""
+
+    title: str
+    arguments: Callable[[Aim], dict[str, Any]]
+
+
+def _one(aim: Aim, **more: Any) -> dict[str, Any]:
+    ends = {"from_name": aim.subject, "from_type": aim.type, "to_name": "Apollo", "to_type": "Project"}
+    return {**ends, "relation": "USES", **more}
+
+
+def _batch(entities: Sequence[Any], relations: Sequence[Any]) -> dict[str, Any]:
+    return {"batch": {"entities": list(entities), "relations": list(relations)}}
+
+
+RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
+    "graph_relate": (
+        Recipe(
+            "a reference that leads nowhere",
+            lambda aim: _batch([], [{"from": f"{aim.subject} lost", "relation": "USES", "to": aim.subject}]),
+        ),
+        Recipe("single", lambda aim: _one(aim, weight=0.6, evidence="said so")),
+        Recipe("again", lambda aim: _one(aim, weight=0.2)),
+        Recipe("another type", lambda aim: _one(aim) | {"from_type": "Concept"}),
+        Recipe("idempotent", lambda aim: _one(aim, idempotency_key="the same key")),
+        Recipe(
+            "superseding",
+            lambda aim: (
+                _one(aim, valid_at="2023-01-01")
+                | {"relation": "WORKS_AT", "to_name": "Lace", "to_type": "Organization"}
+            ),
+        ),
+        Recipe(
+            "late older fact",
+            lambda aim: (
+                _one(aim, valid_at="2010-01-01") | {"relation": "WORKS_AT", "to_name": "Tea", "to_type": "Object"}
+            ),
+        ),
+        Recipe("bad type", lambda aim: _one(aim) | {"to_type": "`) MATCH (n"}),
+        Recipe("bad relation", lambda aim: _one(aim) | {"relation": "X]-(n:Entity)-[y"}),
+        Recipe(
+            "batch",
+            lambda aim: _batch(
+                [
+                    {
+                        "localId": "x",
+                        "name": aim.subject,
+                        "type": aim.type,
+                        "properties": {"mood": "calm", "note": "n"},
+                    },
+                    {"name": "Enchantress", "type": "Concept"},
+                    {"name": "Tea", "type": "Object"},
+                ],
+                [
+                    {"from": "x", "relation": "PREFERS", "to": "Tea", "evidence": "again"},
+                    {"from": "x", "relation": "QUOTES", "to": "Enchantress", "weight": 7},
+                    {"from": "Apollo", "relation": "RELATED_TO", "to": "x"},
+                ],
+            ),
+        ),
+        Recipe("alias", lambda aim: _one(aim) | {"relation": "ALIAS_OF", "from_name": f"alias of {aim.subject}"}),
+        Recipe("tenant-wide", lambda aim: _one(aim, layers=["tenant"])),
+        Recipe("a layer that was not granted", lambda aim: _one(aim, layers=["b"])),
+        Recipe("a layer that does not exist", lambda aim: _one(aim, layers=["z"])),
+    ),
+    "graph_query": (
+        Recipe("around", lambda aim: {"entities": [aim.subject], "project_context": "/home/ada/apollo"}),
+        Recipe(
+            "wide and ended",
+            lambda aim: {
+                "entities": [aim.subject, "Enchantress"],
+                "max_hops": 4,
+                "min_weight": 0,
+                "current_only": False,
+                "limit": 200,
+            },
+        ),
+        Recipe("pages", lambda aim: {"entities": [aim.subject, "Apollo"], "limit": 4, "min_weight": 0}),
+        Recipe(
+            "minimal, of a type",
+            lambda aim: {
+                "entities": [aim.subject],
+                "entity_types": [aim.type, "Concept"],
+                "context_level": "minimal",
+                "max_hops": 3,
+                "min_weight": 0,
+            },
+        ),
+        Recipe(
+            "shape, misspelt",
+            lambda aim: {"entities": [f"{aim.subject[:-1]}"], "context_level": "relations-only", "max_hops": 1},
+        ),
+        Recipe("of a hidden project", lambda aim: {"entities": ["Apollo"], "project_context": aim.subject}),
+        Recipe(
+            "of a hidden directory", lambda aim: {"entities": ["Apollo", aim.subject], "project_context": "/home/qzx"}
+        ),
+        Recipe("a layer not granted", lambda aim: {"entities": [aim.subject], "layers": ["b"]}),
+    ),
+    "graph_entities": (
+        Recipe("by id", lambda aim: {"id": aim.subject.lower().replace(" ", "-")}),
+        Recipe("by name", lambda aim: {"id": aim.subject}),
+        Recipe("by a hidden alias", lambda aim: {"id": "Enchantress"}),
+        Recipe("by words", lambda aim: {"search": aim.words}),
+        Recipe("by words, in pages", lambda aim: {"search": "engine numbers tea note", "limit": 3, "sort_by": "name"}),
+        Recipe("by words, newest", lambda aim: {"search": "engine tea", "sort_by": "last_seen"}),
+        Recipe("of a type", lambda aim: {"type": aim.type, "min_confidence": 0.3}),
+        Recipe("of a hidden type", lambda aim: {"type": "QzxType"}),
+        Recipe("all, in pages", lambda aim: {"limit": 7}),
+        Recipe("all, newest", lambda aim: {"sort_by": "last_seen", "limit": 50}),
+        Recipe("all, by name", lambda aim: {"sort_by": "name", "limit": 50}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b", "c"], "search": aim.words}),
+    ),
+    "graph_search": (
+        Recipe("question", lambda aim: {"query": f"What of {aim.subject}?", "min_similarity": 0, "explain": True}),
+        Recipe("words", lambda aim: {"query": aim.words, "top_k": 50, "min_similarity": 0, "explain": True}),
+        Recipe("one type", lambda aim: {"query": aim.words, "entity_types": [aim.type], "min_similarity": 0}),
+        Recipe("shared text", lambda aim: {"query": TOLD, "top_k": 3, "min_similarity": 0, "explain": True}),
+        Recipe("hidden words", lambda aim: {"query": "secret tea talk", "min_similarity": 0, "expand_min_weight": 0}),
+        Recipe("a layer not granted", lambda aim: {"query": aim.words, "layers": ["b"], "min_similarity": 0}),
+    ),
+    "graph_stats": (
+        Recipe("all", lambda aim: {}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b"]}),
+    ),
+}
+"""Recipes by tool."""
+
+SURFACES: Final[Mapping[str, Sequence[str]]] = {"prompts": (), "resources": ()}
+"""Names of prompts and resources with recipes. Nothing offers any yet; the gateway's test fails once something does."""
+
+PAGES_WITHOUT_MEMORY: Final = frozenset(
+    {
+        *("/register", "/token", "/revoke", "/authorize", "/consent", "/sign-in", "/sign-in/link", "/signed-in"),
+        "/sign-out",
+    }
+)
+"""Pages of the gateway that read no memory record."""

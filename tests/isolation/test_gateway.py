@@ -1,0 +1,143 @@
+"""The same through the whole gateway: HTTP, tokens, pipeline. It proves the wiring; the cells prove the tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from app.access.service import accounts_of
+from app.context import Role
+from app.oauth.pages import STYLE_PATH
+from app.oauth.routes import routes
+from app.protocol.registry import Registry
+from app.store.database import Database
+from tests.conftest import Server
+from tests.identity import fresh_email, fresh_name
+from tests.isolation.callers import without
+from tests.isolation.recipes import CELLS, GUESSED, OWN, PAGES_WITHOUT_MEMORY, RECIPES, SURFACES
+from tests.isolation.test_cells import READS
+from tests.isolation.world import FOREIGN, HIDDEN, IN_A, IN_B, IN_C, VISIBLE, WIDE, Step, leaks
+from tests.test_main import Gateway, running, settings_for
+
+LAYERS = {WIDE.name: "tenant", IN_A.name: "a", IN_B.name: "b", IN_C.name: "c"}
+
+
+@dataclass
+class Tokens:
+    """Of the first tenant's owner (all layers), of its reader of ``a``, of its twin's, and of another tenant's owner."""
+
+    owner: str
+    reader: str
+    lonely_owner: str
+    lonely_reader: str
+    foreign: str
+
+
+@pytest_asyncio.fixture(scope="module")
+async def gateway(
+    neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Gateway, Tokens]]:
+    settings = settings_for(neo4j_server, _home(tmp_path_factory))
+    accounts = accounts_of(settings, database)
+
+    async def tenant() -> tuple[str, str]:
+        made = await accounts.create_tenant(fresh_name("tenant"))
+        user, _ = await accounts.add_user(fresh_email(), made.name, Role.OWNER)
+        every = await accounts.create_token(
+            user.email, made.name, read_layers=["tenant", "a", "b", "c"], write_layers=["tenant", "a", "b", "c"]
+        )
+        some = await accounts.create_token(user.email, made.name, read_layers=["tenant", "a"], write_layers=["a"])
+        return every.text, some.text
+
+    tokens = Tokens(*await tenant(), *await tenant(), (await tenant())[0])
+    async with running(settings, tokens.owner) as found:
+        await _play(found, tokens.owner, [*HIDDEN["memory"], *VISIBLE["memory"]])
+        await _play(found, tokens.lonely_owner, VISIBLE["memory"])
+        await _play(found, tokens.foreign, FOREIGN["memory"][:3])
+        yield found, tokens
+
+
+def _home(factory: pytest.TempPathFactory) -> Path:
+    return factory.mktemp("gk")
+
+
+async def _play(gateway: Gateway, token: str, steps: Any) -> None:
+    async with gateway.client(token) as client:
+        for step in steps:
+            assert isinstance(step, Step)
+            said = await gateway.insist(client, step.tool, **step.arguments, layers=[LAYERS[step.caller.name]])
+            assert said["ok"], said
+
+
+async def test_the_gateway_lists_the_tools_that_have_recipes(
+    gateway: tuple[Gateway, Tokens], registry: Registry
+) -> None:
+    found, tokens = gateway
+    async with found.client(tokens.owner) as client:
+        listed = (await found.ask(client, "tools/list")).json()["result"]["tools"]
+    everyones = {tool.name for tool in registry if not tool.operators_only}
+    assert {tool["name"] for tool in listed} == everyones
+    assert everyones <= set(RECIPES)
+
+
+async def test_prompts_and_resources_have_recipes_once_there_are_any(gateway: tuple[Gateway, Tokens]) -> None:
+    found, tokens = gateway
+    async with found.client(tokens.owner) as client:
+        for surface in SURFACES:
+            answer = (await found.ask(client, f"{surface}/list")).json()
+            listed = answer.get("result", {}).get(surface, [])
+            assert {item["name"] for item in listed} == set(SURFACES[surface])
+
+
+def test_every_page_is_known_to_read_no_memory() -> None:
+    paths = {route.path for route in routes(None)}  # type: ignore[arg-type] - no handler is called
+    assert {path for path in paths if not path.startswith("/.well-known/")} == PAGES_WITHOUT_MEMORY | {STYLE_PATH}
+
+
+@pytest.mark.parametrize("tool", READS)
+async def test_a_token_of_some_layers_is_answered_as_if_the_rest_did_not_exist(
+    gateway: tuple[Gateway, Tokens], registry: Registry, tool: str
+) -> None:
+    found, tokens = gateway
+    volatile = registry.tools[tool].volatile
+    seen = False
+    async with found.client(tokens.reader) as crowded, found.client(tokens.lonely_reader) as lonely:
+        for cell in ("own", "other tenant", "other layer"):
+            aim = CELLS[cell][0]
+            for recipe in RECIPES[tool][:4]:
+                here = await _asked(found, crowded, tool, recipe.arguments(aim))
+                there = await _asked(found, lonely, tool, recipe.arguments(aim))
+                assert without(here, volatile) == without(there, volatile), recipe.title
+                text = str(here).replace(aim.subject, "?").replace(aim.subject[:-1], "?").replace(aim.words, "?")
+                assert (leaks(text) if aim is not OWN else leaks(str(here))) == []
+                seen = seen or (aim is OWN and here["ok"])
+    assert seen
+
+
+async def test_what_another_tenant_wrote_is_not_found_and_its_token_finds_it(gateway: tuple[Gateway, Tokens]) -> None:
+    found, tokens = gateway
+    aim = CELLS["other tenant"][0]
+    async with found.client(tokens.owner) as mine, found.client(tokens.foreign) as theirs:
+        assert (await found.insist(theirs, "graph_entities", id=aim.subject))["found"]
+        hidden = await found.insist(mine, "graph_entities", id=aim.subject)
+        assert hidden == await found.insist(mine, "graph_entities", id=GUESSED.subject)
+
+
+async def test_a_write_to_a_layer_that_was_not_granted_is_refused(gateway: tuple[Gateway, Tokens]) -> None:
+    found, tokens = gateway
+    arguments = RECIPES["graph_relate"][1].arguments(OWN)
+    async with found.client(tokens.reader) as client:
+        for layer in ("b", "tenant", "z"):
+            said = await found.insist(client, "graph_relate", **arguments, layers=[layer])
+            assert (said["ok"], said["reason"], said["outcome"]) == (False, "forbidden", "not_applied")
+            assert leaks(str(said)) == []
+
+
+async def _asked(gateway: Gateway, client: httpx2.AsyncClient, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return await gateway.insist(client, tool, **arguments)
