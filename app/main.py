@@ -39,6 +39,7 @@ from app.settings import Settings
 from app.startup import Opening
 from app.store.database import Database
 from app.store.idempotency import keep_swept
+from app.store.planning import plan_ahead
 
 __all__ = ["Services", "create_app", "opened"]
 
@@ -102,6 +103,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         )
         stack.push_async_callback(database.close)
         opening = await stack.enter_async_context(Opening(database).running())
+        await stack.enter_async_context(beside(_plan(opening, database), "plans"))
         await stack.enter_async_context(beside(keep_swept(database.control), "expired keys"))
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
@@ -136,6 +138,11 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             protocol,
             self_test,
         )
+
+
+async def _plan(opening: Opening, database: Database) -> None:
+    await opening.migrated.wait()
+    await plan_ahead(database)
 
 
 async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:

@@ -41,7 +41,8 @@ JAVA_FLAGS: Final[Sequence[str]] = (
     "-Dfile.encoding=UTF-8",
 )
 
-# Loopback only, no telemetry, no reading of files or addresses from a query, bounded time and memory.
+# Loopback only, no telemetry, no reading of files or addresses from a query, bounded time and memory. A plan
+# serves parameters of every size: else each new size of a list or text is planned anew, a tenth of a second or more.
 _CONFIGURATION: Final = """\
 server.default_listen_address=127.0.0.1
 server.bolt.listen_address=127.0.0.1:{port}
@@ -59,6 +60,7 @@ internal.dbms.cypher_ip_blocklist=0.0.0.0/0,::/0
 dbms.usage_report.enabled=false
 dbms.fleet_manager.enabled=false
 server.fleet_discovery.enabled=false
+internal.cypher.use_parameter_size=false
 db.tx_log.preallocate=false
 db.tx_log.rotation.retention_policy=keep_none
 """

@@ -1,0 +1,93 @@
+"""Statements run before they are needed, for a tenant that does not exist.
+
+The database plans and compiles a statement when it first comes. That takes up to half a second for one statement and
+many seconds on a busy machine, so the first calls could run into their deadlines. A plan belongs to the types of the
+parameters too, so each statement is run with examples; what writes is rolled back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import structlog
+
+from app.context import Deadline, Scope
+from app.contract import Json
+from app.errors import CallError, DatabaseUnavailable
+from app.store.database import Database, TenantSession, Writing
+from app.store.statement import REGISTERED, Statement
+
+__all__ = ["EXAMPLES", "NOBODY", "plan_ahead"]
+
+log = structlog.get_logger("graphkeep.store")
+
+NOBODY: Final = "nobody"
+"""A data id that no tenant has: theirs are random."""
+
+_SCOPE: Final = Scope(NOBODY, (NOBODY,), (NOBODY,), NOBODY, NOBODY)
+_SECONDS: Final = 60.0
+_RECORD: Final = {"id": "x", "label": "Concept", "source": "x", "relation": "KNOWS", "target": "x", "fields": {}}
+
+EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        **dict.fromkeys(("id", "place", "recipe"), "x"),
+        **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types"), ("x",)),
+        **dict.fromkeys(("ends", "pairs", "rivals", "aliases", "changed", "created", "entities"), (_RECORD,)),
+        **dict.fromkeys(("hops", "most", "width", "limit", "near", "few", "nearest", "whole"), 1),
+        **dict.fromkeys(("type", "after", "min_confidence")),
+        **dict.fromkeys(("brief", "current_only"), True),
+        "asked": ({"id": "x", "fuzzy": "names:x~1"},),
+        "min_weight": 0.5,
+        "now": datetime(2026, 1, 1, tzinfo=UTC),
+        "sort": "confidence",
+        "triples": (("x", "KNOWS", "x"),),
+        "vector": (0.5,),
+    }
+)
+"""A value of the usual type for every parameter of the tools' statements, by name."""
+
+
+class _Done(Exception):
+    """Rolls a rehearsed write back."""
+
+
+async def plan_ahead(database: Database) -> int:
+    """Run the statements of all tools registered so far; how many ran.
+
+    A database that is away or busy is no failure: it will plan when the statement comes.
+    """
+    began, planned = time.monotonic(), 0
+    for statement in [found for found in REGISTERED.values() if not found.control]:
+        if not statement.parameters <= EXAMPLES.keys():
+            continue
+        session = database.session(_SCOPE, deadline=Deadline.after(_SECONDS), request_id="plans")
+        try:
+            await _run(session, statement)
+        except DatabaseUnavailable:
+            break
+        except CallError as error:
+            log.warning("not_planned", statement=statement.name, reason=error.reason)
+        else:
+            planned += 1
+    log.info("planned", statements=planned, seconds=round(time.monotonic() - began, 1))
+    return planned
+
+
+async def _run(session: TenantSession, statement: Statement) -> None:
+    parameters = {name: EXAMPLES[name] for name in statement.parameters}
+    if not statement.writes:
+        await session.read(statement, **parameters)
+        return
+
+    async def undone(writing: Writing) -> Json:
+        await writing.run(statement, **parameters)
+        raise _Done
+
+    try:
+        await session.write(undone)
+    except _Done:
+        return

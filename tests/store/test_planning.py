@@ -1,0 +1,32 @@
+"""Plans are made before the first call needs them."""
+
+from __future__ import annotations
+
+import app.graph.queries  # registers its statements
+import app.memory.queries
+from app.store.database import Database
+from app.store.planning import EXAMPLES, NOBODY, plan_ahead
+from app.store.statement import REGISTERED
+
+
+def _of_tools():
+    return {name: found for name, found in REGISTERED.items() if name.startswith(("graph.", "memory."))}
+
+
+def test_every_parameter_of_a_tools_statement_has_an_example():
+    wanted = {name for found in _of_tools().values() for name in found.parameters}
+    assert wanted - EXAMPLES.keys() == set()
+
+
+async def test_every_statement_of_the_tools_runs_and_leaves_nothing(database: Database, open_session):
+    assert await plan_ahead(database) >= len(_of_tools()) > 10
+    rows = await open_session(NOBODY, layers=(NOBODY,)).read(app.memory.queries.COUNT_ENTITIES)
+    assert rows == []
+
+
+async def test_a_database_that_is_away_is_no_failure():
+    away = await Database.connect("bolt://127.0.0.1:9", "neo4j", "nothing", "neo4j", pool_size=2)
+    try:
+        assert await plan_ahead(away) == 0
+    finally:
+        await away.close()
