@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
+import numpy
 from neo4j import AsyncDriver
 
+from app.embedding.model import EmbeddingIdentity
 from app.graph.entity import search_fields
 from app.graph.identity import entity_id
 from app.store.partition import partition_token
@@ -17,42 +20,9 @@ __all__ = ["Dataset", "TenantGraph", "fill"]
 
 TYPES: Final = ("Person", "Project", "Concept", "Object", "Event", "Decision")
 RELATIONS: Final = ("KNOWS", "WORKS_ON", "USES_TECH", "RELATED_TO", "DEPENDS_ON", "PART_OF")
-WORDS: Final = (
-    "amber",
-    "anchor",
-    "atlas",
-    "birch",
-    "bridge",
-    "cedar",
-    "copper",
-    "delta",
-    "ember",
-    "falcon",
-    "garden",
-    "harbor",
-    "indigo",
-    "juniper",
-    "kernel",
-    "lantern",
-    "maple",
-    "meadow",
-    "nickel",
-    "ocean",
-    "orchid",
-    "pebble",
-    "quartz",
-    "raven",
-    "river",
-    "saffron",
-    "silver",
-    "spruce",
-    "summit",
-    "tundra",
-    "velvet",
-    "walnut",
-    "willow",
-    "zephyr",
-)
+VOCABULARY: Final = 4_000
+"""Words, used as unevenly as those of a language (Zipf)."""
+
 BATCH: Final = 1_000
 
 _ENTITIES: Final = """
@@ -71,10 +41,11 @@ SET r = row.fields, r.ingested_at = datetime(), r.last_confirmed = datetime()
 
 @dataclass(frozen=True)
 class TenantGraph:
-    """One tenant's part: data id, and the names of its entities."""
+    """One tenant's part: data id, and what its entities are called and said to be."""
 
     data: str
     names: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -94,49 +65,68 @@ class Dataset:
         return [first, *rest]
 
 
-async def fill(driver: AsyncDriver, database: str, dataset: Dataset, vectors: int | None) -> list[TenantGraph]:
-    """Write the data set; with ``vectors`` each entity gets a random unit vector of that dimension."""
-    chance = random.Random(dataset.seed)
+class _Speech:
+    """Words and numbers by chance, the same at every run."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self._vectors = numpy.random.default_rng(seed)
+        syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+        words = {"".join(self.chance.choices(syllables, k=self.chance.randint(2, 4))) for _ in range(VOCABULARY * 2)}
+        self._words = sorted(words)[:VOCABULARY]
+        self.chance.shuffle(self._words)
+        self._weights = list(accumulate(1 / (rank + 10) for rank in range(len(self._words))))
+
+    def words(self, count: int) -> str:
+        return " ".join(self.chance.choices(self._words, cum_weights=self._weights, k=count))
+
+    def vector(self, dimension: int) -> list[float]:
+        vector = self._vectors.standard_normal(dimension)
+        unit: list[float] = (vector / numpy.linalg.norm(vector)).tolist()
+        return unit
+
+
+async def fill(
+    driver: AsyncDriver, database: str, dataset: Dataset, identity: EmbeddingIdentity | None
+) -> list[TenantGraph]:
+    """Write the data set; with an ``identity`` each entity gets a random unit vector that passes for the model's."""
+    speech = _Speech(dataset.seed)
     graphs = []
     for data, entities, relations in dataset.sizes():
-        names = tuple(_name(chance, number) for number in range(entities))
-        await _write(driver, database, _ENTITIES, _entities(chance, data, names, vectors))
-        await _write(driver, database, _RELATIONS, _relations(chance, data, names, relations))
-        graphs.append(TenantGraph(data, names))
+        names = tuple(f"{speech.words(2)} {number}" for number in range(entities))
+        descriptions = tuple(speech.words(12) for _ in names)
+        graph = TenantGraph(data, names, descriptions)
+        await _write(driver, database, _ENTITIES, _entities(speech, graph, identity))
+        await _write(driver, database, _RELATIONS, _relations(speech.chance, data, names, relations))
+        graphs.append(graph)
     await driver.execute_query("CALL db.awaitIndexes(600)", database_=database)
+    await driver.execute_query("CALL db.prepareForReplanning()", database_=database)
     return graphs
 
 
-def _name(chance: random.Random, number: int) -> str:
-    return f"{chance.choice(WORDS)} {chance.choice(WORDS)} {number}"
-
-
-def _entities(
-    chance: random.Random, data: str, names: tuple[str, ...], vectors: int | None
-) -> Iterator[dict[str, Any]]:
-    for name in names:
-        kind = chance.choice(TYPES)
-        description = " ".join(chance.choices(WORDS, k=12))
+def _entities(speech: _Speech, graph: TenantGraph, identity: EmbeddingIdentity | None) -> Iterator[dict[str, Any]]:
+    for name, description in zip(graph.names, graph.descriptions, strict=True):
+        kind = speech.chance.choice(TYPES)
         fields: dict[str, Any] = {
-            "tenant": data,
+            "tenant": graph.data,
             "layer": "",
-            "partition": partition_token(data, ""),
+            "partition": partition_token(graph.data, ""),
             "id": entity_id(name),
             "name": name,
             "type": kind,
             "aliases": [],
-            "confidence": round(chance.uniform(0.3, 1), 3),
+            "confidence": round(speech.chance.uniform(0.3, 1), 3),
             "times_mentioned": 1,
             "description": description,
             **search_fields(name, (), kind, {"description": description}).stored(),
         }
-        if vectors:
-            fields["embedding"] = _unit(chance, vectors)
+        if identity is not None:
+            fields |= {"embedding": speech.vector(identity.dimension), "embedding_of": identity.key}
         yield {"type": kind, "fields": {key: value for key, value in fields.items() if value is not None}}
 
 
 def _relations(chance: random.Random, data: str, names: tuple[str, ...], count: int) -> Iterator[dict[str, Any]]:
-    seen = set()
+    seen: set[tuple[str, str, str]] = set()
     while len(seen) < count:
         source, target = chance.sample(names, 2)
         kind = chance.choice(RELATIONS)
@@ -150,12 +140,6 @@ def _relations(chance: random.Random, data: str, names: tuple[str, ...], count: 
             "type": kind,
             "fields": {"tenant": data, "layer": "", "weight": round(chance.uniform(0.3, 1), 3)},
         }
-
-
-def _unit(chance: random.Random, dimension: int) -> list[float]:
-    vector = [chance.gauss(0, 1) for _ in range(dimension)]
-    length = sum(value * value for value in vector) ** 0.5
-    return [value / length for value in vector]
 
 
 async def _write(driver: AsyncDriver, database: str, text: str, rows: Iterator[dict[str, Any]]) -> None:

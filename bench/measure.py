@@ -1,0 +1,227 @@
+"""The measurements themselves. Gateway and bare driver take turns, so that whatever else the machine does hits both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import orjson
+
+from bench.cases import CASES, Case, marker
+from bench.figures import Figures
+from bench.generator import Generator
+from bench.job import Job, Outcome, Way
+from bench.script import Script, renamed
+from bench.stage import UNLIMITED, Gateway, Stage, gateway, said
+from bench.wire import tool_call
+
+__all__ = ["Size", "all_cases", "handshakes", "noisy_neighbour"]
+
+CLIENTS: Final = (1, 8)
+VARIANTS: Final = 32
+"""Different calls of a reading case."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    tenants: int
+    entities: int
+    relations: int
+    calls: int
+    """Of one case, by one way, in one round."""
+    warm: int
+    rounds: int
+    handshakes: int
+    noise_seconds: float
+
+    @classmethod
+    def full(cls) -> Size:
+        """What is published."""
+        return cls(100, 20_000, 60_000, calls=400, warm=600, rounds=3, handshakes=10_000, noise_seconds=20)
+
+    @classmethod
+    def small(cls) -> Size:
+        """Whether it still runs."""
+        return cls(3, 200, 600, calls=10, warm=5, rounds=1, handshakes=50, noise_seconds=1)
+
+
+@dataclass
+class _Loads:
+    """The load processes, one for each way."""
+
+    http: Generator
+    driver: Generator
+    sdk: Generator
+    other: Generator
+    """A second one over HTTP."""
+
+
+@asynccontextmanager
+async def _loads() -> AsyncIterator[_Loads]:
+    started = [await Generator.start() for _ in range(4)]
+    try:
+        yield _Loads(*started)
+    finally:
+        await asyncio.gather(*(one.stop() for one in started))
+
+
+@dataclass
+class _Series:
+    """Outcomes of several rounds as one."""
+
+    seconds: list[float]
+    elapsed: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        if outcome.refused:
+            raise RuntimeError(f"{outcome.refused} calls failed; the gateway's log may say why")
+        self.seconds += outcome.seconds
+        self.elapsed += outcome.elapsed
+
+    def figures(self) -> dict[str, float]:
+        return Figures.of(self.seconds, self.elapsed).as_dict()
+
+
+class _Calls:
+    """Calls of one case in the form of each way; writing ones never repeat a name."""
+
+    def __init__(self, stage: Stage, running: Gateway, case: Case) -> None:
+        self._stage = stage
+        self._running = running
+        self._case = case
+        self._fresh = count(1)
+        self._scripts: list[Script] = []
+
+    async def prepare(self) -> None:
+        """Record what the tool asks of the database, once its statements are planned."""
+        case, graph = self._case, self._stage.graphs[0]
+        variants = 2 if case.writes else VARIANTS
+        for number in range(variants):
+            self._scripts.append(await self._stage.record(case.tool, case.arguments(graph, number + 9_000_000)))
+        self._scripts = self._scripts[-1:] if case.writes else self._scripts
+
+    def of(self, way: Way, number: int) -> Sequence[Any]:
+        """``number`` calls."""
+        return [self._one(way, place) for place in range(number)]
+
+    def _one(self, way: Way, place: int) -> Any:
+        case, graph = self._case, self._stage.graphs[0]
+        fresh = next(self._fresh) if case.writes else 9_000_000 + place % VARIANTS
+        if way == "driver":
+            if not case.writes:
+                return self._scripts[place % VARIANTS]
+            return renamed(self._scripts[0], marker(9_000_001), marker(fresh))
+        arguments = case.arguments(graph, fresh)
+        if way == "sdk":
+            return case.tool, arguments
+        return tool_call(self._running.url, self._stage.tokens[0], case.tool, arguments)
+
+
+async def all_cases(stage: Stage, size: Size, running: Gateway) -> list[dict[str, Any]]:
+    """Every case with one client and with many: gateway, bare driver and, where a model works, driver with model."""
+    rows = []
+    async with _loads() as loads:
+        for case in CASES:
+            calls = _Calls(stage, running, case)
+            await calls.prepare()
+            for clients in CLIENTS if case.crowd else CLIENTS[:1]:
+                said(f"{case.name}, {clients} client{'s' * (clients > 1)}")
+                row = await _case(loads, stage, size, running, case, calls, clients)
+                rows.append({"case": case.name, "clients": clients, "target_p95": case.target, **row})
+    return rows
+
+
+async def _case(
+    loads: _Loads, stage: Stage, size: Size, running: Gateway, case: Case, calls: _Calls, clients: int
+) -> dict[str, Any]:
+    kinds: list[tuple[str, Generator, Way, bool]] = [
+        ("gateway", loads.http, "http", False),
+        ("driver", loads.driver, "driver", False),
+    ]
+    if case.model:
+        kinds.append(("driver_and_model", loads.driver, "driver", True))
+    if case is CASES[0]:
+        kinds.append(("sdk_client", loads.sdk, "sdk", False))
+    series = {kind: _Series([]) for kind, *_ in kinds}
+    for turn in range(size.rounds + 1):
+        number = max(clients, round((size.calls if turn else size.warm) * case.share))
+        for kind, generator, way, model in kinds:
+            job = Job(
+                way,
+                calls.of(way, number),
+                clients,
+                url=running.url,
+                tokens=stage.tokens,
+                target=stage.target,
+                model=model,
+            )
+            outcome = await generator.run(job)
+            if turn:  # the first turn only warms up
+                series[kind].add(outcome)
+    return {kind: one.figures() for kind, one in series.items()} | {"rss_mib": round(running.memory(), 1)}
+
+
+async def noisy_neighbour(stage: Stage, size: Size) -> dict[str, Any]:
+    """One tenant's latency while another calls at ten times its limit, and while it does not; default limits."""
+    quiet, noisy, refused, served = _Series([]), _Series([]), 0, 0
+    case = CASES[1]
+    async with gateway(stage, limits={}) as running, _loads() as loads:
+        clients = len(stage.tokens)
+        # Each client stays below 120 calls a minute; ten times that is what the other tenant's one client sends.
+        every = 0.6
+        number = max(clients, round(size.noise_seconds / every * clients))
+        spared = _paced(stage.graphs[0], case, running, stage.tokens, number, every)
+        await loads.http.run(_paced(stage.graphs[0], case, running, stage.tokens, clients * 8, every))
+        said("A noisy neighbour")
+        for _ in range(size.rounds):
+            quiet.add(await loads.http.run(spared))
+            calls = max(4, round(size.noise_seconds * 20))
+            loud = _paced(stage.graphs[1], case, running, [stage.noisy], calls, 4 / 20, clients=4)
+            outcome, other = await asyncio.gather(loads.http.run(spared), loads.other.run(loud))
+            noisy.add(outcome)
+            refused, served = refused + other.refused, served + len(other.seconds)
+    return {"quiet": quiet.figures(), "noisy": noisy.figures(), "refused": refused, "served": served}
+
+
+def _paced(
+    graph: Any, case: Case, running: Gateway, tokens: Sequence[str], number: int, every: float, clients: int = 0
+) -> Job:
+    requests = [
+        tool_call(running.url, tokens[place % len(tokens)], case.tool, case.arguments(graph, place % VARIANTS))
+        for place in range(number)
+    ]
+    return Job("http", requests, clients or len(tokens), every=every)
+
+
+async def handshakes(stage: Stage, size: Size) -> dict[str, Any]:
+    """The gateway's memory over many ``initialize`` calls of the era that has them."""
+    body = orjson.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "bench", "version": "1"},
+            },
+        }
+    )
+    memory = []
+    async with gateway(stage, limits=UNLIMITED) as running, _loads() as loads:
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: {running.url.split('/')[2]}\r\nAuthorization: Bearer {stage.tokens[0]}\r\n"
+            f"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode()
+        said("Handshakes")
+        for _ in range(11):  # the first tenth warms up
+            await loads.http.run(Job("http", [head + body] * (size.handshakes // 10), 4, url=running.url))
+            memory.append(round(running.memory(), 1))
+    return {"calls": size.handshakes, "rss_mib": memory, "growth_mib": round(memory[-1] - memory[0], 1)}

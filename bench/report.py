@@ -1,0 +1,125 @@
+"""What was measured, on what, and whether it reaches the targets."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+import psutil
+
+from bench.cases import CASES
+from bench.figures import table
+
+__all__ = ["circumstances", "text", "verdicts"]
+
+ADDED_MS: Final = 2.0
+SHARE: Final = 0.45
+NOISE: Final = 0.25
+FLAT_MIB: Final = 8.0
+PACKAGES: Final = (
+    "graphkeep",
+    "mcp",
+    "neo4j",
+    "neo4j-rust-ext",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "orjson",
+    "pydantic",
+)
+
+
+def circumstances() -> dict[str, Any]:
+    """Machine, versions, load and commit."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "processor": _processor(),
+        "python": sys.version.split()[0],
+        "system": platform.platform(terse=True),
+        "packages": {name: version(name) for name in PACKAGES},
+        "load_1_5_15": [round(value, 2) for value in os.getloadavg()],
+        "commit": _commit(),
+    }
+
+
+def verdicts(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
+    """(what, target, measured, reached) of every target."""
+    found = []
+    for row in result["cases"]:
+        name, gate, bare = row["case"], row["gateway"], row["driver"]
+        beside = row.get("driver_and_model", bare)
+        if row["clients"] == 1:
+            added = gate["p50"] - beside["p50"]
+            found.append((f"{name}: added p50, 1 client", f"<= {ADDED_MS:g} ms", f"{added:.2f} ms", added <= ADDED_MS))
+            if row["target_p95"] is not None:
+                most = row["target_p95"]
+                p95 = gate["p95"]
+                found.append((f"{name}: p95, 1 client", f"< {most:g} ms", f"{p95:.1f} ms", p95 < most))
+        else:
+            share = gate["per_second"] / beside["per_second"]
+            of = f"{name}: throughput, {row['clients']} clients, of the driver's"
+            found.append((of, f">= {SHARE:.0%}", f"{share:.0%}", share >= SHARE))
+    noise = result.get("noisy_neighbour")
+    if noise:
+        moved = noise["noisy"]["p95"] / noise["quiet"]["p95"] - 1
+        found.append(("noisy tenant moves another's p95", f"< {NOISE:.0%}", f"{moved:+.0%}", moved < NOISE))
+    memory = result.get("handshakes")
+    if memory:
+        grown = memory["growth_mib"]
+        what = f"memory over {memory['calls']} initialize calls"
+        found.append((what, f"flat (< {FLAT_MIB:g} MiB)", f"{grown:+.1f} MiB", grown < FLAT_MIB))
+    return found
+
+
+def text(result: dict[str, Any]) -> str:
+    """The result as tables for people."""
+    rows = []
+    for row in result["cases"]:
+        for kind in ("driver", "driver_and_model", "gateway", "sdk_client"):
+            if kind in row:
+                one = row[kind]
+                shown = [f"{one[name]:.2f}" for name in ("p50", "p95", "p99")]
+                memory = row["rss_mib"] if kind == "gateway" else ""
+                rows.append([row["case"], row["clients"], kind.replace("_", " "), *shown, one["per_second"], memory])
+    headings = ["case", "clients", "by", "p50 ms", "p95 ms", "p99 ms", "calls/s", "RSS MiB"]
+    judged = [
+        [what, target, measured, "yes" if reached else "NO"] for what, target, measured, reached in result["verdicts"]
+    ]
+    about = result["circumstances"]
+    parts = [
+        f"{about['date']}, commit {about['commit']}, {about['cores']} cores ({about['processor']}), Python "
+        f"{about['python']}, load {about['load_1_5_15'][0]} before and {result['load_after']} after",
+        table(headings, rows),
+        table(["target", "to reach", "measured", "reached"], judged),
+    ]
+    noise = result.get("noisy_neighbour")
+    if noise:
+        parts.append(
+            f"Noisy neighbour ({CASES[1].name}, default limits): p95 {noise['quiet']['p95']} ms quiet, "
+            f"{noise['noisy']['p95']} ms noisy; of the noisy tenant's calls {noise['served']} served, "
+            f"{noise['refused']} refused."
+        )
+    memory = result.get("handshakes")
+    if memory:
+        parts.append(f"Memory over {memory['calls']} initialize calls, MiB: {memory['rss_mib']}")
+    return "\n\n".join(parts)
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+    except OSError:
+        return platform.processor() or "unknown"
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,99 @@
+"""The bench still runs: the small size says nothing of speed, only that every part of it works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bench.figures import Figures, percentile, table
+from bench.report import verdicts
+from bench.script import Step, Tape, renamed
+from tests.conftest import engine_cache
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The result of ``python -m bench --small``, and what it printed."""
+    out = tmp_path_factory.mktemp("bench") / "result.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--small", "--out", str(out)],
+        cwd=ROOT,
+        env={**os.environ, "GRAPHKEEP_ENGINE_CACHE": str(engine_cache())},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return orjson.loads(out.read_bytes()), done.stdout
+
+
+def test_every_case_is_measured_beside_the_bare_driver(measured):
+    result, _ = measured
+    by_clients = {(row["case"], row["clients"]) for row in result["cases"]}
+    assert {name for name, _ in by_clients} == {
+        "entity by id",
+        "query, 2 hops",
+        "search",
+        "relate",
+        "relate, batch of 50",
+        "stats",
+    }
+    for row in result["cases"]:
+        assert row["gateway"]["calls"] == row["driver"]["calls"] > 0
+        assert row["gateway"]["p50"] > 0 < row["driver"]["p50"]
+        assert row["rss_mib"] > 50
+    assert "sdk_client" in result["cases"][0]
+
+
+def test_the_noisy_tenant_is_refused_and_the_other_is_served(measured):
+    noise = measured[0]["noisy_neighbour"]
+    assert noise["quiet"]["calls"] == noise["noisy"]["calls"] > 0
+    assert noise["served"] > 0
+
+
+def test_the_table_names_every_target_and_what_was_measured_on(measured):
+    result, printed = measured
+    assert all(what in printed for what, *_ in result["verdicts"])
+    assert result["circumstances"]["commit"] in printed
+    assert f"{result['circumstances']['cores']} cores" in printed
+
+
+def test_a_missed_target_is_said():
+    slow, fast = Figures.of([0.2] * 10, 2.0).as_dict(), Figures.of([0.001] * 10, 0.01).as_dict()
+    row = {"case": "entity by id", "target_p95": 100, "gateway": slow, "driver": fast, "rss_mib": 1}
+    found = verdicts({"cases": [{**row, "clients": 1}, {**row, "clients": 8}]})
+    assert [reached for *_, reached in found] == [False, False, False]
+
+
+def test_percentiles_are_those_of_the_nearest_rank():
+    assert percentile([float(value) for value in range(100)], 0.95) == 95
+    assert Figures.of([0.001, 0.002, 0.003], 3.0).p50 == 2.0
+
+
+def test_a_table_has_aligned_columns():
+    assert table(["a", "b"], [["long cell", 1]]).splitlines()[1] == "|-----------|---|"
+
+
+def test_a_script_is_about_other_names_and_keeps_its_vectors():
+    step = Step("write", [("RETURN 1", {"rows": [{"id": "guest-x1x", "vector": [0.5, 0.25]}]})], ["Guest x1x"])
+    (changed,) = renamed([[step]], "x1x", "x2x")[0]
+    assert changed.statements[0][1] == {"rows": [{"id": "guest-x2x", "vector": [0.5, 0.25]}]}
+    assert (changed.texts, step.texts) == (["Guest x2x"], ["Guest x1x"])
+
+
+def test_steps_that_overlapped_are_played_together():
+    tape = Tape()
+    first, second = tape.begin("read"), tape.begin("embed")
+    first.ended = second.ended = second.began + 1
+    third = tape.begin("read")
+    third.began, third.ended = second.ended + 1, second.ended + 2
+    assert tape.take() == [[first, second], [third]]
+    assert tape.take() == []
