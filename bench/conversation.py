@@ -19,6 +19,7 @@ __all__ = ["Figures", "Question", "Turn", "batches", "bm25", "measure", "questio
 
 CATEGORIES: Final = frozenset({1, 2, 3, 4})
 _WORDS_OF_A_NAME: Final = 8
+_TURNS_OF_A_BATCH: Final = 6
 _LONGEST_ORDER: Final = 50
 
 
@@ -85,30 +86,35 @@ def questions_of(conversation: Mapping[str, Any]) -> list[Question]:
 
 
 def batches(conversation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The conversation as arguments of ``graph_relate``, one batch a session.
+    """The conversation as arguments of ``graph_relate``: a batch for every few turns, as an agent keeps them.
 
     Speakers are Persons; a turn is a Fact with its text, attributed to its speaker; an event is an Event in which its
     speaker took part. All carry the session as provenance and its time as ``valid_at``.
     """
     for session in _sessions(conversation):
-        at = _moment(conversation[f"{session}_date_time"])
-        turns = [turn for turn in turns_of(conversation) if turn.session == session]
+        said = [turn for turn in turns_of(conversation) if turn.session == session]
         happened = conversation.get(f"events_{session}", {})
         events = [(who, what) for who, all_ in happened.items() if who != "date" for what in all_]
-        people = sorted({turn.speaker for turn in turns} | {who for who, _ in events})
-        entities: list[dict[str, Any]] = [{"name": name, "type": "Person"} for name in people]
-        entities += [{"name": turn.name, "type": "Fact", "properties": turn.fact} for turn in turns]
-        entities += [{"name": what, "type": "Event", "properties": {"event_date": at[:10]}} for _, what in events]
-        relations: list[dict[str, Any]] = [
-            {"from": turn.name, "to": turn.speaker, "relation": "ATTRIBUTED_TO", "weight": 0.7, "valid_at": at}
-            for turn in turns
-        ]
-        relations += [
-            {"from": who, "to": what, "relation": "PARTICIPATED_IN", "weight": 0.7, "valid_at": at}
-            for who, what in events
-        ]
-        source = {"source_session": session, "source_type": "conversation"}
-        yield {"batch": {"entities": entities, "relations": relations, **source}}
+        at = _moment(conversation[f"{session}_date_time"])
+        for start in range(0, len(said), _TURNS_OF_A_BATCH):
+            last = start + _TURNS_OF_A_BATCH >= len(said)
+            yield _batch(session, at, said[start : start + _TURNS_OF_A_BATCH], events if last else [])
+
+
+def _batch(session: str, at: str, turns: Sequence[Turn], events: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    people = sorted({turn.speaker for turn in turns} | {who for who, _ in events})
+    entities: list[dict[str, Any]] = [{"name": name, "type": "Person"} for name in people]
+    entities += [{"name": turn.name, "type": "Fact", "properties": turn.fact} for turn in turns]
+    entities += [{"name": what, "type": "Event", "properties": {"event_date": at[:10]}} for _, what in events]
+    relations: list[dict[str, Any]] = [
+        {"from": turn.name, "to": turn.speaker, "relation": "ATTRIBUTED_TO", "weight": 0.7, "valid_at": at}
+        for turn in turns
+    ]
+    relations += [
+        {"from": who, "to": what, "relation": "PARTICIPATED_IN", "weight": 0.7, "valid_at": at} for who, what in events
+    ]
+    source = {"source_session": session, "source_type": "conversation"}
+    return {"batch": {"entities": entities, "relations": relations, **source}}
 
 
 def measure(orders: Sequence[Sequence[str]], questions: Sequence[Question]) -> Figures:
