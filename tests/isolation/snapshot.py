@@ -12,7 +12,8 @@ from app.store.database import Database
 _RECORDS = """
 CYPHER 25
 MATCH (n) WHERE n.tenant IN $tenants AND NOT (n.tenant = $open AND n.layer IN $layers)
-RETURN 'node' AS kind, n.tenant AS tenant, coalesce(n.layer, '') AS layer, coalesce(n.id, n.subject + ' ' + n.key) AS id,
+RETURN 'node' AS kind, n.tenant AS tenant, coalesce(n.layer, '') AS layer,
+       coalesce(n.id, n.subject + ' ' + n.key) AS id,
        labels(n) AS labels,
        [k IN keys(n) | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]] AS held
 UNION ALL

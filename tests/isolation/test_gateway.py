@@ -30,7 +30,7 @@ LAYERS = {WIDE.name: "tenant", IN_A.name: "a", IN_B.name: "b", IN_C.name: "c"}
 
 @dataclass
 class Tokens:
-    """Of the first tenant's owner (all layers), of its reader of ``a``, of its twin's, and of another tenant's owner."""
+    """Of a tenant's owner (all layers), of its reader of ``a``, of its twin's two, of another tenant's owner."""
 
     owner: str
     reader: str
@@ -75,9 +75,7 @@ async def _play(gateway: Gateway, token: str, steps: Any) -> None:
             assert said["ok"], said
 
 
-async def test_the_gateway_lists_the_tools_that_have_recipes(
-    gateway: tuple[Gateway, Tokens], registry: Registry
-) -> None:
+async def test_the_gateway_lists_the_tools_with_recipes(gateway: tuple[Gateway, Tokens], registry: Registry) -> None:
     found, tokens = gateway
     async with found.client(tokens.owner) as client:
         listed = (await found.ask(client, "tools/list")).json()["result"]["tools"]
