@@ -163,7 +163,7 @@ def test_a_signal_ends_everything_once_and_in_order(places: tuple[Place, Place],
     children = place.children()
     code, said = place.stop(how)
     assert code == 0, said
-    assert said.count("Stopping") == 1
+    assert said.count("Stopping: the gateway, Caddy, the database") == 1
     assert said.rstrip().endswith("Stopped.")
     assert "Traceback" not in said
     assert [process for process in children if process.is_running()] == []
