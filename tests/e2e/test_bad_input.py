@@ -337,7 +337,7 @@ async def test_types_other_than_letters_digits_and_underscore_are_refused_with_t
     ]
     for said in await caller.all(("graph_relate", arguments, era) for arguments in calls):
         assert said["reason"] == "invalid_input", said
-        assert "letters, digits and underscore" in said["message"].replace("underscores", "underscore"), said
+        assert "only letters (a-z), digits and underscore" in said["message"], said
         assert "Nothing was applied" in said["message"]
     assert not (await caller.said("graph_entities", {"id": "X"}, era))["found"]
 
