@@ -35,4 +35,6 @@ class Outcome:
 
     seconds: list[float] = field(default_factory=list)
     elapsed: float = 0.0
+    processor: float = 0.0
+    """Processor time that the load process itself took, seconds."""
     refused: int = 0

@@ -31,9 +31,9 @@ async def measure(job: Job) -> Outcome:
     outcome, waiting = Outcome(), iter(job.calls)
     async with AsyncExitStack() as stack:
         doers = [await _WAYS[job.way](job, stack, number) for number in range(job.clients)]
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         await asyncio.gather(*(_client(do, waiting, outcome, job.every) for do in doers))
-        outcome.elapsed = time.perf_counter() - began
+        outcome.elapsed, outcome.processor = time.perf_counter() - began, time.process_time() - busy
     return outcome
 
 

@@ -43,7 +43,7 @@ class Size:
     @classmethod
     def full(cls) -> Size:
         """What is published."""
-        return cls(100, 20_000, 60_000, calls=400, warm=600, rounds=3, handshakes=10_000, noise_seconds=20)
+        return cls(100, 20_000, 60_000, calls=200, warm=200, rounds=3, handshakes=10_000, noise_seconds=10)
 
     @classmethod
     def small(cls) -> Size:
@@ -77,15 +77,18 @@ class _Series:
 
     seconds: list[float]
     elapsed: float = 0.0
+    processor: float = 0.0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome, processor: float = 0.0) -> None:
         if outcome.refused:
             raise RuntimeError(f"{outcome.refused} calls failed; the gateway's log may say why")
         self.seconds += outcome.seconds
         self.elapsed += outcome.elapsed
+        self.processor += processor
 
     def figures(self) -> dict[str, float]:
-        return Figures.of(self.seconds, self.elapsed).as_dict()
+        figures = Figures.of(self.seconds, self.elapsed).as_dict()
+        return figures | {"cpu_ms": round(self.processor * 1000 / len(self.seconds), 2)}
 
 
 class _Calls:
@@ -161,9 +164,11 @@ async def _case(
                 target=stage.target,
                 model=model,
             )
+            before = running.processor()
             outcome = await generator.run(job)
             if turn:  # the first turn only warms up
-                series[kind].add(outcome)
+                driven = way == "driver"
+                series[kind].add(outcome, outcome.processor if driven else running.processor() - before)
     return {kind: one.figures() for kind, one in series.items()} | {"rss_mib": round(running.memory(), 1)}
 
 
@@ -196,7 +201,7 @@ def _paced(
         tool_call(running.url, tokens[place % len(tokens)], case.tool, case.arguments(graph, place % VARIANTS))
         for place in range(number)
     ]
-    return Job("http", requests, clients or len(tokens), every=every)
+    return Job("http", requests, clients or len(tokens), url=running.url, every=every)
 
 
 async def handshakes(stage: Stage, size: Size) -> dict[str, Any]:

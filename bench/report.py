@@ -85,10 +85,10 @@ def text(result: dict[str, Any]) -> str:
         for kind in ("driver", "driver_and_model", "gateway", "sdk_client"):
             if kind in row:
                 one = row[kind]
-                shown = [f"{one[name]:.2f}" for name in ("p50", "p95", "p99")]
+                shown = [f"{one[name]:.2f}" for name in ("p50", "p95", "p99", "cpu_ms")]
                 memory = row["rss_mib"] if kind == "gateway" else ""
                 rows.append([row["case"], row["clients"], kind.replace("_", " "), *shown, one["per_second"], memory])
-    headings = ["case", "clients", "by", "p50 ms", "p95 ms", "p99 ms", "calls/s", "RSS MiB"]
+    headings = ["case", "clients", "by", "p50 ms", "p95 ms", "p99 ms", "CPU ms", "calls/s", "RSS MiB"]
     judged = [
         [what, target, measured, "yes" if reached else "NO"] for what, target, measured, reached in result["verdicts"]
     ]

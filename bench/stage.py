@@ -144,6 +144,11 @@ class Gateway:
         """Its resident set, MiB."""
         return float(psutil.Process(self.pid).memory_info().rss) / 2**20
 
+    def processor(self) -> float:
+        """The processor time that it has taken, seconds."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
 
 @asynccontextmanager
 async def gateway(stage: Stage, *, limits: Mapping[str, str]) -> AsyncIterator[Gateway]:
@@ -161,7 +166,8 @@ async def gateway(stage: Stage, *, limits: Mapping[str, str]) -> AsyncIterator[G
         "NEO4J_PASSWORD": stage.target.password,
         **limits,
     }
-    with (stage.home / "gateway.log").open("ab") as log:
+    path = stage.home / f"gateway-{port}.log"
+    with path.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", "from app.cli import main; main()", "serve"),
             cwd=stage.home,
@@ -170,7 +176,7 @@ async def gateway(stage: Stage, *, limits: Mapping[str, str]) -> AsyncIterator[G
         )
     said("Starting a gateway")
     try:
-        await _until_ready(f"http://localhost:{port}/readyz", process)
+        await _until_ready(f"http://localhost:{port}/readyz", path, process)
         yield Gateway(f"http://localhost:{port}/mcp", process.pid)
     finally:
         if process.returncode is None:
@@ -178,13 +184,16 @@ async def gateway(stage: Stage, *, limits: Mapping[str, str]) -> AsyncIterator[G
         await process.wait()
 
 
-async def _until_ready(url: str, process: asyncio.subprocess.Process) -> None:
+async def _until_ready(url: str, log: Path, process: asyncio.subprocess.Process) -> None:
+    """Wait for the model too, so that searches are whole, and for the plans, which are made beside the first calls."""
     until = time.monotonic() + READY_SECONDS
     while time.monotonic() < until and process.returncode is None:
-        if b"ready: " in await asyncio.to_thread(_asked, url):  # the model too: searches are to be whole
+        if b"ready: " in await asyncio.to_thread(_asked, url) and b'"planned"' in await asyncio.to_thread(
+            log.read_bytes
+        ):
             return
         await asyncio.sleep(0.2)
-    raise RuntimeError("the gateway does not become ready; its log is gateway.log in its home")
+    raise RuntimeError(f"the gateway does not become ready:\n{(await asyncio.to_thread(log.read_text))[-2000:]}")
 
 
 def _asked(url: str) -> bytes:
