@@ -139,7 +139,10 @@ async def test_the_turns_that_answer_a_question_are_found_better_than_by_any_bas
             print(f"  {figures}  {name}")
         print(f"  {facts}  graph_search, facts alone\n  {any_type}  graph_search, every type")
     best = max(figures.ten for figures in memory.baselines.values())
-    assert facts.ten > best if PUBLISHED.items() <= memory.baselines.items() else facts.ten >= best
+    if "vectors alone" in memory.baselines:
+        assert min(facts.ten, any_type.ten) > best
+    else:
+        assert facts.ten >= best  # a small conversation leaves less to find
 
 
 async def test_it_is_the_same_answer_in_both_eras_and_within_its_time(memory: Memory) -> None:
