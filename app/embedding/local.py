@@ -148,7 +148,7 @@ def _fingerprint(weights: Path) -> str:
 
 
 async def _fetch(name: str, cache: Path) -> None:
-    """Fetch in a process of its own: the hub's library sleeps 40 s when it cannot get through (facts/libraries)."""
+    """Fetch in a process of its own: the hub's library sleeps 40 s when it cannot get through."""
     await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -44,7 +44,7 @@ def search_fields(
 ) -> SearchFields:
     """Fields of an entity; ``properties`` are native and extra ones together, ``evidence`` is its ``evidence_text``.
 
-    The passage is the contract's (§9): name, type and text properties joined by an em dash, ``content`` included; a
+    The passage is name, type and text properties joined by an em dash, ``content`` included; a
     name that only repeats the beginning of the content, as a turn's does, is left out.
     """
     known = list(aliases)

@@ -1,4 +1,4 @@
-"""From names to ids: exact id, alias, then fuzzy (decisions: lookup of names), many names in one round trip."""
+"""From names to ids: exact id, alias, then fuzzy; many names in one round trip."""
 
 from __future__ import annotations
 

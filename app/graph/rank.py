@@ -16,7 +16,7 @@ POOL: Final = 100
 """Candidates that are read before the last ranking."""
 
 _CONSTANT: Final = 10.0
-"""Of reciprocal rank fusion. The usual 60 loses to text alone here (facts/retrieval)."""
+"""Of reciprocal rank fusion. The usual 60 loses to text alone here (`bench/retrieval.py`)."""
 _BESIDE: Final = {1: 0.4, -1: 0.4, 2: 0.1, -2: 0.1}
 """Share of a record's weight that counts for what stands so many places after it in the same conversation."""
 _FREQUENT: Final = 2_001

@@ -1,6 +1,6 @@
 """When a relation holds: asserting, ending, asserting again, in the order of validity and never of arrival.
 
-Pure rules (contract: supersession; partition rules 10 and 12) over the relations of one source, read under its lock.
+Pure rules (partition rules 10 and 12) over the relations of one source, read under its lock.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def message_page(title: str, message: str, *, status: int = 400, code: str = "")
 
 
 def see_other(location: str) -> Response:
-    """Go on with a GET (303): a POST form answered by 307 would post to the client (facts, §2.1)."""
+    """Go on with a GET (303): a POST form answered by 307 would post to the client (RFC 9700 §4.12)."""
     return RedirectResponse(location, 303, headers={"Cache-Control": "no-store"})
 
 

@@ -9,8 +9,8 @@ from app.context import SCOPES
 __all__ = ["AUTHENTICATION_METHODS", "GRANT_TYPES", "OFFLINE_ACCESS", "authorization_server_metadata"]
 
 OFFLINE_ACCESS: Final = "offline_access"
-"""Asked for by clients that want refresh tokens; listed here alone, never by the resource (facts: Claude's connector
-asks for refresh tokens only when it is listed)."""
+"""Asked for by clients that want refresh tokens; listed here alone, never by the resource. Claude's connector
+asks for them only where it is listed."""
 
 AUTHENTICATION_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")

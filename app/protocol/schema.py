@@ -1,7 +1,7 @@
 """JSON schemas as connectors accept them.
 
 Known clients drop a tool whose schema has ``anyOf``, ``oneOf``, ``allOf`` or ``$ref``, or is larger than 16 KiB
-(facts: Claude connector, schema form), so references are inlined and unions are folded into one node.
+(Claude's connector among them), so references are inlined and unions are folded into one node.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class HttpProtocol:
         self._manager = StreamableHTTPSessionManager(
             mcp_server(registry, dispatcher.call),
             stateless=True,
-            # JSON mode drops progress and does not cancel a handler whose client hung up (facts §3.3).
+            # JSON mode drops progress and does not cancel a handler whose client hung up.
             json_response=False,
             # Host and origin were checked by the edge.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),

@@ -151,7 +151,7 @@ async def test_with_its_database_it_keeps_and_finds(place: Place) -> None:
         assert kept["ok"], kept
 
 
-async def test_w_m34_a_stopped_database_is_said_and_everything_else_goes_on(place: Place) -> None:
+async def test_a_stopped_database_is_said_and_everything_else_goes_on(place: Place) -> None:
     await place.stop_database()
     async with place.gateway.client() as client:
         await until(lambda: not_ready(client))

@@ -173,7 +173,7 @@ RULES: Final[Mapping[int, Rule]] = {
 _HEAD: Final = """\
 # Isolation
 
-Written by `python -m tests.isolation.matrix` from the harness in `tests/isolation`; a test keeps it current.
+Written by `make docs` from the harness in `tests/isolation`; a test keeps it current.
 
 A record belongs to one tenant and to one of its layers (or to the whole tenant). A caller sees the layers that it was
 granted and nothing else. The harness builds a tenant with hidden layers beside a second tenant that holds the same

@@ -57,7 +57,7 @@ def test_single_mode_names_what_is_missing() -> None:
         plan_of(RelateInput.model_validate({"from_name": "Ann"}))
 
 
-def test_w_m01_a_type_or_relation_that_is_no_plain_word_is_refused() -> None:
+def test_a_type_or_relation_that_is_no_plain_word_is_refused() -> None:
     for broken in ("A`) DETACH DELETE n //", "WORKS ON", "A\n", "1A", "Ä", "A" * 65, "a-b"):
         for field in ("from_type", "to_type", "relation"):
             with pytest.raises(InvalidInput, match="letters"):
@@ -68,7 +68,7 @@ def test_w_m01_a_type_or_relation_that_is_no_plain_word_is_refused() -> None:
     "name",
     ["tenant", "tenant_id", "layer", "id", "name", "embedding", "first_seen", "valid_at", "weight", "_x", "extra"],
 )
-def test_w_m02_protected_properties_are_refused_on_entities_and_relations(name: str) -> None:
+def test_protected_properties_are_refused_on_entities_and_relations(name: str) -> None:
     entity = {"name": "Ann", "type": "Person", "properties": {name: "x"}}
     with pytest.raises(InvalidInput, match=f"properties.{name}"):
         plan_of(RelateInput.model_validate({"batch": {"entities": [entity]}}))

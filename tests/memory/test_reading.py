@@ -150,7 +150,7 @@ async def test_unknown_names_are_no_error_and_typos_are_found(agent: Agent) -> N
     assert (await agent.entities(id="Nobody At All")) == {"found": False, "entities": [], "total": 0}
 
 
-async def test_w_m13_a_hub_is_bounded_and_its_answer_the_same_each_time(plain_agent: Agent) -> None:
+async def test_a_hub_is_bounded_and_its_answer_the_same_each_time(plain_agent: Agent) -> None:
     for start in range(0, 1200, 400):
         names = [f"spoke {number}" for number in range(start, start + 400)]
         await plain_agent.batch(
@@ -201,7 +201,7 @@ async def test_search_finds_by_meaning_and_expands_over_current_relations(agent:
     assert (await agent.search("pet animals", expand=False))["expansion"] is None
 
 
-async def test_w_m25_stats_count_what_holds_and_contradictions_without_a_mark(agent: Agent) -> None:
+async def test_stats_count_what_holds_and_contradictions_without_a_mark(agent: Agent) -> None:
     await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01", weight=0.5)
     await agent.relate("Ann", "WORKS_AT", "Globex", to_type="Organization", valid_at="2022-01-01", weight=0.5)
     await agent.relate("Fact 1", "CONTRADICTS", "Fact 2", from_type="Fact", to_type="Fact", weight=0.7)

@@ -24,7 +24,7 @@ async def test_the_first_word_creates_and_the_next_strengthens(agent: Agent) -> 
     assert (await agent.entity("Ann"))["times_mentioned"] == 2
 
 
-async def test_w_m16_weights_are_clamped_with_a_warning_and_mentions_never_pass_one(agent: Agent) -> None:
+async def test_weights_are_clamped_with_a_warning_and_mentions_never_pass_one(agent: Agent) -> None:
     first = await agent.relate("Ann", "USES", "Vim", weight=7)
     assert first["edge"]["weight"] == 1.0
     assert "outside 0..1" in first["warnings"][0]
@@ -32,7 +32,7 @@ async def test_w_m16_weights_are_clamped_with_a_warning_and_mentions_never_pass_
     assert (await agent.relate("Bob", "USES", "Vim", weight=-1))["edge"]["weight"] == 0.0
 
 
-async def test_w_m17_evidence_and_provenance_are_stored_and_evidence_is_found(agent: Agent) -> None:
+async def test_evidence_and_provenance_are_stored_and_evidence_is_found(agent: Agent) -> None:
     said = "She swears by modal editing every single day."
     await agent.relate("Ann", "USES", "Vim", evidence=said, source_session="s-1", source_type="conversation")
     edge = (await agent.edges("Ann"))["ann", "USES", "vim"]
@@ -67,7 +67,7 @@ async def test_a_batch_connects_by_local_id_by_name_and_to_what_is_known(agent: 
     assert (await agent.entity("Project X"))["properties"] == {"status": "active"}
 
 
-async def test_w_m15_unresolved_references_are_all_named_and_nothing_is_written(agent: Agent) -> None:
+async def test_unresolved_references_are_all_named_and_nothing_is_written(agent: Agent) -> None:
     await agent.relate("Katherine", "USES", "Vim")
     with pytest.raises(InvalidInput) as refused:
         await agent.batch(
@@ -84,7 +84,7 @@ async def test_w_m15_unresolved_references_are_all_named_and_nothing_is_written(
     assert not (await agent.entities(id="New One"))["found"]
 
 
-async def test_w_m05_names_in_any_script_are_entities_of_their_own(agent: Agent) -> None:
+async def test_names_in_any_script_are_entities_of_their_own(agent: Agent) -> None:
     for name in ("C", "C++", "C#", "日本", "Über cool"):
         assert (await agent.relate("Ann", "KNOWS_ABOUT", name))["created_entities"][-1:] == [name]
     assert (await agent.entities(id="日本"))["entities"][0]["name"] == "日本"
@@ -113,7 +113,7 @@ async def test_confidence_rises_and_never_falls(agent: Agent) -> None:
     assert (await agent.entity("Ann"))["confidence"] == 0.9
 
 
-async def test_w_m20_nested_values_are_kept(agent: Agent) -> None:
+async def test_nested_values_are_kept(agent: Agent) -> None:
     deep = {"a": [1, {"b": None}], "c": "d"}
     await agent.batch(
         [{"name": "Ann", "type": "Person", "properties": {"role": deep, "team": [1, "x"], "email": "a@b"}}]
@@ -123,7 +123,7 @@ async def test_w_m20_nested_values_are_kept(agent: Agent) -> None:
     assert (await agent.entity("Ann"))["properties"] == {"role": "lead"}
 
 
-async def test_w_m21_numbers_are_stored_as_floats(agent: Agent, database: Database) -> None:
+async def test_numbers_are_stored_as_floats(agent: Agent, database: Database) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=1)
     async with database.driver.session(database=database.name) as session:
         result = await session.run(
@@ -137,7 +137,7 @@ async def test_w_m21_numbers_are_stored_as_floats(agent: Agent, database: Databa
     assert row["vector"] is True
 
 
-async def test_w_m03_asserting_a_superseded_relation_again_makes_it_current(agent: Agent) -> None:
+async def test_asserting_a_superseded_relation_again_makes_it_current(agent: Agent) -> None:
     for target, when in (("Acme", "2020-01-01"), ("Globex", "2022-01-01"), ("Acme", "2024-01-01")):
         await agent.relate("Ann", "WORKS_AT", target, valid_at=when)
     assert list(await agent.edges("Ann")) == [("ann", "WORKS_AT", "acme")]
@@ -145,7 +145,7 @@ async def test_w_m03_asserting_a_superseded_relation_again_makes_it_current(agen
     assert every["ann", "WORKS_AT", "globex"]["invalid_at"] == "2024-01-01T00:00:00Z"
 
 
-async def test_w_m04_supersession_follows_validity_and_happens_in_batches_too(agent: Agent) -> None:
+async def test_supersession_follows_validity_and_happens_in_batches_too(agent: Agent) -> None:
     answer = await agent.batch(
         [{"name": name, "type": "Organization"} for name in ("Acme", "Globex")] + [{"name": "Ann", "type": "Person"}],
         [

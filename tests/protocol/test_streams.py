@@ -101,7 +101,6 @@ async def test_a_call_whose_time_is_over_never_begins(gateway: Gateway) -> None:
 
 
 async def test_hundreds_of_calls_and_open_streams_never_disturb_each_other(gateway: Gateway) -> None:
-    """The source system dies of two at once."""
     gateway.signed_in.seconds = 300
     streams = [
         asyncio.create_task(
