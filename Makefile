@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# uv installs ten times faster; where it cannot reach what pip is configured to reach, pip does it.
+INSTALL = $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r $(1) || $(PIP) install --require-hashes -r $(1)
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
 # 15 minutes are what a whole run may take; pytest is stopped at 20, so that a hanging test shows itself.
 PYTEST := timeout --signal=INT --kill-after=30 1200 $(BIN)/python -m pytest
@@ -47,6 +49,8 @@ docs: $(VENV)/.installed-all ## Write again what is generated: .env.example, doc
 lock: $(VENV)/.installed-all ## Resolve the dependencies anew.
 	$(LOCK) --all-extras -o requirements.lock
 	$(LOCK) --extra server --extra embedded --extra build -c requirements.lock -o requirements-run.lock
+	echo uv | $(BIN)/uv pip compile - --universal --generate-hashes --no-emit-index-url --no-header -q \
+		-c requirements.lock -o requirements-install.lock
 
 clean: ## Remove the environment (never the data).
 	rm -rf $(VENV) dist build
@@ -57,16 +61,17 @@ $(BIN)/python:
 	@echo "Making the environment in $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Python has no venv module here (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@$(PIP) install -q --require-hashes -r requirements-install.lock
 
-# Hashes are checked by pip; the package itself is then installed editable, built by what the lock pinned.
+# Hashes are checked; the package itself is then installed editable, built by what the lock pinned.
 $(VENV)/.installed-run: $(BIN)/python requirements-run.lock pyproject.toml
 	@echo "Installing the locked packages (about 400 MB, once) ..."
-	@$(PIP) install --require-hashes -r requirements-run.lock
+	@$(call INSTALL,requirements-run.lock)
 	@$(PIP) install --no-deps --no-build-isolation -q -e .
 	@touch $@
 
 $(VENV)/.installed-all: $(BIN)/python requirements.lock pyproject.toml
 	@echo "Installing the locked packages, those for tests too (about 700 MB, once) ..."
-	@$(PIP) install -q --require-hashes -r requirements.lock
+	@$(call INSTALL,requirements.lock)
 	@$(PIP) install --no-deps --no-build-isolation -q -e .
 	@touch $@ $(VENV)/.installed-run

@@ -109,7 +109,7 @@ def test_the_unit_starts_a_command_that_exists() -> None:
 
 def test_the_lock_to_run_is_a_part_of_the_lock_to_test_and_names_no_host() -> None:
     pinned = {}
-    for name in ("requirements.lock", "requirements-run.lock"):
+    for name in ("requirements.lock", "requirements-run.lock", "requirements-install.lock"):
         text = (ROOT / name).read_text()
         assert "://" not in text
         assert "--index" not in text
@@ -134,7 +134,7 @@ def test_make_knows_what_to_do_for(target: str) -> None:
 def test_the_environment_is_made_in_a_folder_with_spaces_in_its_name(tmp_path: Path) -> None:
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
-    for name in ("Makefile", "requirements-run.lock", "pyproject.toml"):
+    for name in ("Makefile", "requirements-run.lock", "requirements-install.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, checkout)
     planned = subprocess.run(
         ["make", ".venv/bin/python", f"PYTHON={sys.executable}"],
