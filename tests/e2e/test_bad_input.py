@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import httpx2
@@ -25,10 +24,12 @@ from app.protocol.registry import Registry
 from app.settings import EmbeddingSettings
 from app.store.database import Database
 from tests.conftest import Server
+from tests.e2e.spoiling import BATCH, arguments_of, base_for, bases, label, spoiled
 from tests.gateway import LEGACY, META, MODERN, Gateway, message_of, owner_token, running, settings_for
 
 ERAS = [MODERN, LEGACY]
 TOOLS = list(Registry(MEMORY))
+COUNTING = [tool for tool in TOOLS if arguments_of(tool, "integer", "number")]
 PROTOCOL_ERRORS = {-32700, -32600, -32602}
 FAULTS = {"internal_error", "failed"}
 
@@ -52,79 +53,6 @@ TEXTS = {
     "path": "../../etc/passwd",
     "33 KiB": "x" * (33 * 1024),
 }
-BATCH = {
-    "entities": [
-        {"localId": "a", "name": "Ada", "type": "Person", "properties": {"role": "engineer"}},
-        {"localId": "b", "name": "Atlas", "type": "Project", "properties": {"status": "active"}},
-    ],
-    "relations": [
-        {"from": "a", "to": "b", "relation": "WORKS_ON", "weight": 0.7, "properties": {"role": "lead"}, "evidence": "."}
-    ],
-}
-
-Path = tuple[str | int, ...]
-
-
-def bases(tool: Tool) -> list[dict[str, Any]]:
-    """Correct arguments to spoil."""
-    return [dict(tool.example), *([{"batch": BATCH}] if "batch" in tool.input.model_fields else [])]
-
-
-def leaves(schema: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Every argument with its schema, those inside of lists and objects too."""
-    if path:
-        yield path, schema
-    for name, inner in schema.get("properties", {}).items():
-        yield from leaves(inner, (*path, name))
-    if "items" in schema:
-        yield from leaves(schema["items"], (*path, 0))
-
-
-def arguments_of(tool: Tool, *kinds: str) -> list[tuple[Path, Mapping[str, Any]]]:
-    """Arguments whose JSON type is one of ``kinds``."""
-    schema = tool.input.model_json_schema(by_alias=True)
-    return [(path, inner) for path, inner in leaves(_plain(schema, schema)) if inner.get("type") in kinds]
-
-
-def _plain(node: Any, root: Mapping[str, Any]) -> Any:
-    """The schema without references, an optional argument as what it is when given."""
-    if isinstance(node, list):
-        return [_plain(item, root) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _plain(root["$defs"][node["$ref"].rpartition("/")[2]], root)
-    if "anyOf" in node:
-        return _plain(next(kind for kind in node["anyOf"] if kind.get("type") != "null"), root)
-    return {key: _plain(value, root) for key, value in node.items() if key != "$defs"}
-
-
-def spoiled(base: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """The arguments with one of them replaced."""
-    made = copy.deepcopy(dict(base))
-    at: Any = made
-    for part, following in pairwise(path):
-        empty: Any = [] if isinstance(following, int) else {}
-        if isinstance(at, list):
-            if not at:
-                at.append(empty)
-        else:
-            at.setdefault(part, empty)
-        at = at[part]
-    if isinstance(at, list):
-        at[:1] = [value]
-    else:
-        at[path[-1]] = value
-    return made
-
-
-def base_for(tool: Tool, path: Path) -> dict[str, Any]:
-    choices = bases(tool)
-    return choices[-1] if path[0] == "batch" else choices[0]
-
-
-def label(path: Path) -> str:
-    return ".".join("[]" if isinstance(part, int) else part for part in path)
 
 
 class Caller:
@@ -268,7 +196,7 @@ async def test_numbers_in_quotes_and_other_kinds_are_refused_with_the_rule(
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", COUNTING, ids=lambda tool: tool.name)
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "0x10", "١"])
 async def test_what_is_no_number_of_json_is_no_json(caller: Caller, tool: Tool, era: str, number: str) -> None:
     for path, _ in arguments_of(tool, "integer", "number"):
@@ -387,7 +315,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any], str]:
     """A tool, some of its arguments set to anything, an era."""
     tool = draw(st.sampled_from(TOOLS))
     base = draw(st.sampled_from([{}, *bases(tool)]))
-    places = [path for path, _ in leaves(_plain(tool.input.model_json_schema(), tool.input.model_json_schema()))]
+    places = [path for path, _ in arguments_of(tool)]
     made = dict(base)
     for path in draw(st.lists(st.sampled_from(places), max_size=3, unique=True)):
         try:
