@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from app.edge.drain import Drain
+from app.edge.wire import Wire
 
 __all__ = ["Served", "serve_until"]
 
@@ -42,7 +43,7 @@ class Served:
             app,
             loop="none",
             interface="asgi3",
-            http="httptools",
+            http=Wire,
             ws="none",
             lifespan="off",
             proxy_headers=False,
