@@ -14,12 +14,13 @@ __all__ = ["NO_VECTOR", "Vectors"]
 
 NO_VECTOR: Final = (
     "The embedding model did not answer: what this call wrote is found by its words, not yet by its meaning, "
-    "until it is embedded later."
+    "until it is mentioned again."
 )
 
 _SECONDS: Final = 5.0
 """Longest time of a write that embedding may take; the write itself matters more than its vectors."""
-_CHUNK: Final = 64
+_CHUNK: Final = 8
+"""Texts asked for at once: what is finished when the time runs out is kept."""
 
 
 class Vectors:
