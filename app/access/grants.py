@@ -1,8 +1,11 @@
-"""What a person may give to a client or token, from what they are in the tenant (partition rules 1 and 3)."""
+"""What a person may give to a client or token, from what they are in the tenant (partition rules 1 and 3).
+
+Consent, tokens of the command line and every refresh ask here; :func:`within` is the one decision.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from app.access.layers import WRITE_SUFFIX, allowed_scopes
@@ -11,7 +14,7 @@ from app.errors import Forbidden, InvalidInput
 from app.store.control.tenants import check_layer_name
 from app.store.control.users import Membership
 
-__all__ = ["WRITES", "layers_from_names", "make_grant", "named_layers"]
+__all__ = ["WRITES", "layers_from_names", "make_grant", "named_layers", "unreadable", "within"]
 
 WRITES: Final = frozenset(scope for scope in SCOPES if scope.endswith(WRITE_SUFFIX))
 """The scopes that change something."""
@@ -46,14 +49,35 @@ def make_grant(
         write: tuple[str, ...] = (TENANT_WIDE,) if writes else ()
     else:
         write = layers_from_names(write_layers)
-    _check_held(membership, read, write)
-    return Grant(
+    grant = Grant(
         id=grant_id,
         scopes=wanted,
         read_layers=read,
         write_layers=frozenset(write),
         write_layer=None if not write else TENANT_WIDE if write[0] == EVERY_LAYER else write[0],
     )
+    _check_held(grant, within(grant, membership, operator=operator))
+    return grant
+
+
+def within(grant: Grant, membership: Membership, *, operator: bool) -> Grant:
+    """What of ``grant`` the member may give at present: never more scopes or layers, and no write for a reader."""
+    scopes = grant.scopes & allowed_scopes(membership.role, operator=operator)
+    write: frozenset[str] = frozenset()
+    if not scopes.isdisjoint(WRITES):
+        write = frozenset(layer for layer in grant.write_layers if membership.may_write(layer))
+    return Grant(
+        id=grant.id,
+        scopes=scopes,
+        read_layers=frozenset(layer for layer in grant.read_layers if membership.may_read(layer)),
+        write_layers=write,
+        write_layer=grant.write_layer if grant.write_layer in write or EVERY_LAYER in write else None,
+    )
+
+
+def unreadable(read: Collection[str], write: Iterable[str]) -> list[str]:
+    """Layers to write that would not be read: a grant may hold none, since a write judges by what it reads."""
+    return [] if EVERY_LAYER in read else sorted(set(write) - set(read))
 
 
 def named_layers(grant: Grant) -> frozenset[str]:
@@ -93,14 +117,13 @@ def _scopes(membership: Membership, scopes: Iterable[str] | None, *, operator: b
     return wanted
 
 
-def _check_held(membership: Membership, read: frozenset[str], write: Sequence[str]) -> None:
-    refused = {layer for layer in read if not membership.may_read(layer)}
-    refused |= {layer for layer in write if not membership.may_write(layer)}
+def _check_held(wanted: Grant, held: Grant) -> None:
+    refused = (wanted.read_layers - held.read_layers) | (wanted.write_layers - held.write_layers)
     if refused:
         raise Forbidden(
             f"this user may not give away the layer {_listed(refused)}; an owner grants it first. Nothing was changed."
         )
-    unread = [layer for layer in write if EVERY_LAYER not in read and layer not in read]
+    unread = unreadable(wanted.read_layers, wanted.write_layers)
     if unread:
         raise InvalidInput(
             f"what is written must be readable: add --read-layer for {_listed(unread)}, name another --write-layer, or "

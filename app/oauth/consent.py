@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from app.context import EVERY_LAYER, SCOPES, TENANT_WIDE, Role, layer_from_name, layer_name
+from app.access.grants import WRITES, unreadable
+from app.context import EVERY_LAYER, SCOPES, TENANT_WIDE, layer_from_name, layer_name
 from app.errors import InvalidInput
 from app.oauth.forms import Parameters
 from app.oauth.service import Place
@@ -29,12 +30,12 @@ class Offer:
     every_read: bool
     every_write: bool
     names_layers: bool
-    """Whether the person may name a new layer (owners)."""
+    """Whether the person may name a new layer: an owner who holds every layer, the new one included."""
 
     @property
     def writes(self) -> bool:
         """Whether anything that writes is on offer."""
-        return any(scope.endswith(":write") for scope in self.scopes)
+        return not WRITES.isdisjoint(self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,13 @@ def offer(pending: PendingAuthorization, place: Place) -> Offer:
     """What may be chosen: what the client asked for, within what the person's role and layers allow."""
     layers = sorted(place.tenant.all_layers())
     membership = place.membership
-    reader = place.role is Role.READER
     return Offer(
         scopes=tuple(scope for scope in SCOPES if scope in pending.scopes and scope in place.scopes),
         read=tuple(layer for layer in layers if membership.may_read(layer)),
-        write=() if reader else tuple(layer for layer in layers if membership.may_write(layer)),
+        write=tuple(layer for layer in layers if membership.may_write(layer)),
         every_read=EVERY_LAYER in membership.read_layers,
-        every_write=not reader and EVERY_LAYER in membership.write_layers,
-        names_layers=place.role is Role.OWNER,
+        every_write=EVERY_LAYER in membership.write_layers,
+        names_layers=EVERY_LAYER in membership.read_layers & membership.write_layers,
     )
 
 
@@ -98,7 +98,7 @@ def read_choice(form: Parameters, offered: Offer) -> Choice:
     read = _ticked(form, "read", offered.read, offered.every_read) | ({new} if new else set())
     if not read:
         raise InvalidInput("Tick at least one layer that this program may read.")
-    if not any(scope.endswith(":write") for scope in scopes):
+    if scopes.isdisjoint(WRITES):
         return Choice(scopes, frozenset(read), frozenset(), None, new)
     return _writing(form, offered, scopes, frozenset(read), new)
 
@@ -116,9 +116,9 @@ def as_ticked(form: Parameters, offered: Offer) -> Choice:
 
 def _writing(form: Parameters, offered: Offer, scopes: frozenset[str], read: frozenset[str], new: str | None) -> Choice:
     write = _ticked(form, "write", offered.write, offered.every_write) | ({new} if new else set())
-    beyond = write - read
-    if beyond and EVERY_LAYER not in read:
-        named = ", ".join("every layer" if layer == EVERY_LAYER else layer_name(layer) for layer in sorted(beyond))
+    beyond = unreadable(read, write)
+    if beyond:
+        named = ", ".join("every layer" if layer == EVERY_LAYER else layer_name(layer) for layer in beyond)
         raise InvalidInput(f"A layer can be changed only where it can be read. Tick both, or neither, for: {named}.")
     chosen = form.one("write_layer")
     layer = new if chosen == NEW_LAYER else layer_from_name(chosen or "")

@@ -10,8 +10,10 @@ from typing import Final
 import structlog
 from starlette.requests import Request
 
+from app.access.grants import within
 from app.access.layers import allowed_scopes
-from app.context import EVERY_LAYER, Grant, RequestContext, Role
+from app.context import Grant, Role
+from app.edge.context import context_of
 from app.oauth.jwks import KeyRing
 from app.oauth.passwords import Passwords
 from app.oauth.redirect import RedirectPolicy
@@ -36,8 +38,6 @@ __all__ = ["AuthorizationServer", "Place", "issue_sign_in_link", "narrowed"]
 SECRET_NAME: Final = "oauth"  # noqa: S105 (the name of a secret, not the secret)
 LINK_SECONDS: Final = 24 * 3600
 SWEEP_EVERY: Final = 60.0
-CONTEXT: Final = "graphkeep.context"
-"""Where the edge puts the request's context into the ASGI scope (app.edge.context)."""
 
 _log = structlog.get_logger("graphkeep.oauth")
 
@@ -105,8 +105,7 @@ class AuthorizationServer:
 
     def address(self, request: Request) -> str:
         """The public address that the request came to: issuer of everything that comes of it."""
-        context: RequestContext = request.scope[CONTEXT]
-        return context.address
+        return context_of(request.scope).address
 
     async def client(self, client_id: str, address: str) -> Client | None:
         """A client that was registered at ``address`` and not deleted since."""
@@ -158,15 +157,16 @@ class AuthorizationServer:
         await self.note("grant.revoke", actor=grant.user, tenant=grant.tenant, target=grant.id, reason=reason)
 
 
-def narrowed(grant: GrantRecord, place: Place) -> Grant:
-    """The grant as a token carries it, never wider than what the person may give today."""
-    membership = place.membership
-    read = {layer for layer in grant.read_layers if membership.may_read(layer)}
-    scopes = frozenset(grant.scopes) & place.scopes
-    writes = place.role is not Role.READER and any(scope.endswith(":write") for scope in scopes)
-    write = {layer for layer in grant.write_layers if writes and membership.may_write(layer)}
-    default = grant.write_layer if grant.write_layer in write or EVERY_LAYER in write else None
-    return Grant(grant.id, scopes, frozenset(read), frozenset(write), default)
+def narrowed(record: GrantRecord, place: Place) -> Grant:
+    """The grant as a token carries it: what the person consented to and may still give."""
+    grant = Grant(
+        id=record.id,
+        scopes=frozenset(record.scopes),
+        read_layers=frozenset(record.read_layers),
+        write_layers=frozenset(record.write_layers),
+        write_layer=record.write_layer,
+    )
+    return within(grant, place.membership, operator=place.tenant.admin)
 
 
 async def issue_sign_in_link(services: AuthorizationServer, user_subject: str, address: str) -> str:

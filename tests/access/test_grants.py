@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.grants import make_grant, named_layers
+from app.access.grants import make_grant, named_layers, within
 from app.context import SCOPES, Grant, Role
 from app.errors import Forbidden, InvalidInput
 from app.store.control.users import Membership, default_layers
@@ -56,6 +56,32 @@ def test_a_grant_never_exceeds_the_membership(
     if role is Role.READER:
         assert not any(scope.endswith(":write") for scope in grant.scopes)
         assert not grant.write_layers
+
+
+scopes = st.frozensets(st.sampled_from(SCOPES))
+layers = st.frozensets(st.sampled_from(["", "a", "b", "*"]))
+
+
+@given(role=st.sampled_from(Role), read=held, write=held, scopes=scopes, asked_read=layers, asked_write=layers)
+def test_an_older_grant_keeps_only_what_the_member_still_holds(
+    role: Role,
+    read: frozenset[str],
+    write: frozenset[str],
+    scopes: frozenset[str],
+    asked_read: frozenset[str],
+    asked_write: frozenset[str],
+) -> None:
+    default = min(asked_write, default=None)
+    older = Grant("gr-1", scopes, asked_read, asked_write, default)
+    now = within(older, a_membership(role, read, frozenset() if role is Role.READER else write), operator=False)
+
+    assert now.scopes == scopes - {"admin"} - (
+        {s for s in scopes if s.endswith(":write")} if role is Role.READER else set()
+    )
+    assert now.read_layers == asked_read & read
+    writes = any(scope.endswith(":write") for scope in now.scopes)
+    assert now.write_layers == (asked_write & write if writes else set())
+    assert now.write_layer == (default if default in now.write_layers else None)
 
 
 def test_an_owner_is_granted_everything_and_writes_tenant_wide_by_default() -> None:

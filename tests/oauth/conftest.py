@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.context import RequestContext, Role
+from app.edge.context import with_context
 from app.oauth.routes import routes
 from app.oauth.sealing import Sealer
 from app.oauth.secrets import digest
@@ -72,7 +73,7 @@ class Gateway:
         self.requests += 1
         app = self._app(self._made(self.databases[turn])) if self.reborn else self._apps[turn]
         context = RequestContext(request_id="test", address=self.address)
-        await app({**scope, "graphkeep.context": context}, receive, send)
+        await app(with_context(scope, context), receive, send)
 
 
 def free_socket() -> socket.socket:
