@@ -105,6 +105,7 @@ class Principal:
     subject: str
     """Stable id of the user or service account; never the e-mail address."""
     client: str
+    """Hash of the client's id, which may be long; "local" for a local client."""
     tenant: str
     """Stable control id of the tenant."""
     tenant_name: str

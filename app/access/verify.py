@@ -34,7 +34,6 @@ class _Judged:
     token_id: str
     subject: str
     client: str
-    client_key: str
     tenant: str
     member_key: str
     role: Role
@@ -121,13 +120,12 @@ def _parse(token: str, address: str, view: View) -> _Judged:
 
 def _judged(header: dict[str, Any], claims: dict[str, Any], *, personal: bool) -> _Judged:
     own = claims["gk"]
-    subject, client, tenant = str(claims["sub"]), str(claims["client_id"]), str(own["tenant"])
+    subject, tenant = str(claims["sub"]), str(own["tenant"])
     return _Judged(
         kid=str(header["kid"]),
         token_id=str(claims["jti"]),
         subject=subject,
-        client=client,
-        client_key=client_key(client),
+        client=client_key(str(claims["client_id"])),
         tenant=tenant,
         member_key=member_key(subject, tenant),
         role=Role(own["role"]),
@@ -146,7 +144,7 @@ def _check_life(judged: _Judged, view: View, now: float) -> None:
     if (
         revoked.names(RevocationKind.TOKEN, judged.token_id)
         or revoked.names(RevocationKind.GRANT, judged.grant.id)
-        or revoked.names(RevocationKind.CLIENT, judged.client_key)
+        or revoked.names(RevocationKind.CLIENT, judged.client)
         or revoked.ends(RevocationKind.MEMBER, judged.member_key, judged.issued)
         or revoked.ends(RevocationKind.USER, judged.subject, judged.issued)
     ):

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 from app.errors import OAuthError
 from app.oauth.redirect import RedirectPolicy, read_target
 from app.oauth.rfc8414 import AUTHENTICATION_METHODS, GRANT_TYPES
-from app.oauth.secrets import Secrets, digest, encode
+from app.oauth.secrets import Secrets, encode
+from app.store.control.revocations import client_key
 
 __all__ = ["MAX_CLIENT_ID", "Client", "client_secret", "read_client", "register", "registration_response"]
 
@@ -60,7 +61,7 @@ class Client:
     @property
     def key(self) -> str:
         """The hash under which stores and revocations know it."""
-        return digest(self.id)
+        return client_key(self.id)
 
 
 def register(

@@ -74,7 +74,7 @@ async def test_an_access_token_yields_exactly_what_was_granted(
 
     assert principal.grant == grant
     assert principal.subject == member.user.id
-    assert principal.client == "client-1"
+    assert principal.client == client_key("client-1")
     assert (principal.tenant, principal.data, principal.tenant_name) == (
         member.tenant.id,
         member.tenant.data,
@@ -94,7 +94,7 @@ async def test_a_token_for_one_address_is_refused_at_another(
 
 async def test_a_personal_token_is_valid_at_each_address(verifier: Verifier, member: Member) -> None:
     for address in (ADDRESS, OTHER_ADDRESS):
-        assert verifier.verify(member.token, address).client == f"token:{member.token_id}"
+        assert verifier.verify(member.token, address).client == client_key(f"token:{member.token_id}")
 
 
 async def test_a_token_of_another_gateway_is_refused(verifier: Verifier, snapshot: Snapshot, member: Member) -> None:
@@ -233,7 +233,7 @@ async def test_what_was_revoked_is_refused_and_nothing_else(
         {
             "token": Revocation.of_token(claims["jti"]),
             "grant": Revocation.of_grant(principal.grant.id),
-            "client": Revocation.of_client(client_key(principal.client)),
+            "client": Revocation.of_client(principal.client),
             "member": Revocation.of_member(member.user.id, member.tenant.id),
             "user": Revocation.of_user(member.user.id),
         }[what]
