@@ -38,8 +38,8 @@ from app.protocol.server import HttpProtocol
 from app.settings import Settings
 from app.startup import Opening
 from app.store.database import Database
-from app.store.idempotency import keep_swept
 from app.store.planning import plan_ahead
+from app.store.sweeping import keep_swept
 
 __all__ = ["Services", "create_app", "opened"]
 
@@ -104,7 +104,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(database.close)
         opening = await stack.enter_async_context(Opening(database).running())
         await stack.enter_async_context(beside(_plan(opening, database), "plans"))
-        await stack.enter_async_context(beside(keep_swept(database.control), "expired keys"))
+        await stack.enter_async_context(beside(keep_swept(database.control), "sweeping"))
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
         await stack.enter_async_context(beside(_start_model(embedder, opening, database), "model"))

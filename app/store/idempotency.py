@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from app.context import Scope
 from app.contract import Json
-from app.errors import CallError, Conflict
+from app.errors import Conflict
 from app.store.execution import Run
 from app.store.statement import statement
 
-if TYPE_CHECKING:
-    from app.store.session import ControlSession, Writing
-
-__all__ = ["Idempotency", "claim", "keep_swept", "record", "sweep"]
-
-
-_SWEPT_AT_ONCE: Final = 1000
+__all__ = ["Idempotency", "claim", "record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +54,6 @@ RECORD: Final = statement(
     control=True,
 )
 
-SWEEP: Final = statement(
-    "idempotency.sweep_expired",
-    """
-    MATCH (i:_Idempotency) WHERE i.created_at < datetime() - duration('PT24H')
-    WITH i LIMIT $limit
-    DETACH DELETE i
-    RETURN count(*) AS swept
-    """,
-    writes=True,
-    control=True,
-)
-
 
 async def claim(run: Run, scope: Scope, idempotency: Idempotency) -> Json | None:
     """Take the key in the write's own transaction; the first answer if there was one.
@@ -96,28 +76,6 @@ async def claim(run: Run, scope: Scope, idempotency: Idempotency) -> Json | None
 async def record(run: Run, scope: Scope, idempotency: Idempotency, answer: Json) -> None:
     """Store the answer beside the key, in the same transaction."""
     await run(RECORD, {**_key(scope, idempotency), "answer": orjson.dumps(answer).decode()})
-
-
-async def sweep(control: ControlSession) -> int:
-    """Remove up to 1,000 expired keys; how many went.
-
-    Raises:
-        CallError: the database does not answer.
-    """
-
-    async def work(writing: Writing) -> int:
-        return int((await writing.run(SWEEP, limit=_SWEPT_AT_ONCE))[0]["swept"])
-
-    return await control.write(work)
-
-
-async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
-    """Remove expired keys every ``every`` seconds, for ever; a database that is away is asked again next time."""
-    while True:
-        with contextlib.suppress(CallError):
-            while await sweep(control) == _SWEPT_AT_ONCE:
-                pass
-        await asyncio.sleep(every)
 
 
 def _answer(text: str | None) -> Json | None:

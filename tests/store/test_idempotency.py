@@ -8,8 +8,8 @@ import pytest
 
 from app.errors import Conflict, NotFound
 from app.store.database import Idempotency
-from app.store.idempotency import keep_swept, sweep
 from app.store.statement import statement
+from app.store.sweeping import keep_swept, sweep
 from tests.store.statements import ADD, FIND
 
 AGE = statement(

@@ -36,14 +36,9 @@ CURRENT = statement(
     """,
     control=True,
 )
-ONE = statement(
-    "revocations.one",
-    "MATCH (r:_Revocation {id: $id}) WHERE r.expires > $now RETURN r.id AS id",
-    control=True,
-)
 SWEEP = statement(
     "revocations.sweep",
-    "MATCH (r:_Revocation) WHERE r.expires <= $now WITH r LIMIT 10000 DELETE r RETURN count(*) AS swept",
+    "MATCH (r:_Revocation) WHERE r.expires <= $now WITH r LIMIT 10000 DELETE r",
     writes=True,
     control=True,
 )
@@ -153,22 +148,13 @@ class Revocations:
 
         await self._control.write(work)
 
-    async def includes(self, revocation: Revocation) -> bool:
-        """Whether this very thing was revoked, for a decision that cannot wait for the snapshot."""
-        rows = await self._control.read(ONE, id=_id(revocation), now=int(time.time() * 1000))
-        return bool(rows)
-
     async def current(self) -> list[Revocation]:
         """Every revocation that may still concern a living token."""
         return [Revocation.of(row) for row in await self._control.read(CURRENT, now=int(time.time() * 1000))]
 
-    async def sweep(self) -> int:
-        """Delete what no living token can need; how many went."""
-
-        async def work(writing: Writing) -> list[dict[str, Any]]:
-            return await writing.run(SWEEP, now=int(time.time() * 1000))
-
-        return int((await self._control.write(work))[0]["swept"])
+    async def sweep(self, now: float) -> None:
+        """Remove what no living token can need, ten thousand at a time. ``now`` is Unix seconds."""
+        await self._control.write(lambda writing: writing.run(SWEEP, now=int(now * 1000)))
 
 
 def _id(revocation: Revocation) -> str:
