@@ -59,7 +59,9 @@ async def query(database: Database, call: Call, arguments: QueryInput) -> Mappin
         CallError: what the store raises.
     """
     question = arguments.model_dump(exclude={"cursor", "layers"})
-    after = Cursor.decode(arguments.cursor, call.scope, question).position if arguments.cursor else None
+    after = None
+    if arguments.cursor:
+        after = Cursor.decode(arguments.cursor, call.scope, question, (float, float, str)).position
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     start, rows = await _start(session, arguments)
     if not start.ids:
@@ -86,7 +88,7 @@ async def _start(session: TenantSession, arguments: QueryInput) -> tuple[_Start,
             lost.append(name)
     if lost:
         before = set(start.ids)
-        _place_lost(start, lost, await resolve(session.read, lost, fuzzy=bool(session.scope.layers)))
+        _place_lost(start, lost, await resolve(session.read, lost))
         if set(start.ids) != before:
             rows = await _neighbourhood(session, arguments, sorted(set(start.ids)))
     start.ids = sorted(set(start.ids))

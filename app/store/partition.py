@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["partition_token"]
+__all__ = ["NO_PARTITION", "partition_token"]
+
+NO_PARTITION: Final = "nothing"
+"""Stands where no layer may be read: no partition has this token, and a query without any would not parse."""
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from app.contract import Json
 from app.errors import Forbidden
 from app.store.execution import Execution, Run, Trace
 from app.store.idempotency import Idempotency, claim, record
-from app.store.partition import partition_token
+from app.store.partition import NO_PARTITION, partition_token
 from app.store.statement import INJECTED, REGISTERED, Statement
 
 __all__ = ["ControlSession", "TenantSession", "Writing"]
@@ -106,7 +106,7 @@ class TenantSession:
         elif name == "writable":
             value = list(scope.writable)
         elif name == "partitions":
-            value = [partition_token(scope.tenant, layer) for layer in scope.layers]
+            value = [partition_token(scope.tenant, layer) for layer in scope.layers] or [NO_PARTITION]
         else:
             layer = self._write_layer()
             value = layer if name == "layer" else partition_token(scope.tenant, layer)

@@ -80,6 +80,12 @@ async def test_a_hundred_foreign_near_names_do_not_use_up_the_search(tenant, ope
     assert await found(open_session(tenant), "Melanix") == [("fuzzy", "melanie")]
 
 
+async def test_a_caller_who_may_read_nothing_finds_nothing(tenant, open_session):
+    await put(open_session(tenant), [entity("Melanie")], aliases=[("Mel", "Melanie")])
+    nobody = open_session(tenant, layers=(), write_layer=None)
+    assert await found(nobody, "Melanie", "Mel", "Melani") == [("unknown", None)] * 3
+
+
 async def test_a_blank_name_is_refused(tenant, open_session):
     with pytest.raises(InvalidInput):
         await resolve(open_session(tenant).read, [" "])
