@@ -199,7 +199,6 @@ class LimitSettings(_Room):
     )
     read_seconds: float = Field(default=15, gt=0, description="Deadline of a read, seconds.")
     semantic_seconds: float = Field(default=30, gt=0, description="Deadline of a semantic search, seconds.")
-    embedding_seconds: float = Field(default=20, gt=0, description="Share of it that embedding may take, seconds.")
     write_seconds: float = Field(default=15, gt=0, description="Deadline of a write, seconds: 10 + 3 + 1 + 1.")
     cypher_seconds: float = Field(default=5, gt=0, description="Deadline of a raw Cypher read, seconds.")
     whole_graph_seconds: float = Field(default=120, gt=0, description="Deadline of a whole-graph call, seconds.")
@@ -224,6 +223,9 @@ class EmbeddingSettings(_Room):
     )
     embedding_key: SecretStr | None = Field(default=None, description="Key of the endpoint.")
     embedding_queue: int = Field(default=256, ge=1, description="Texts that may wait to be embedded.")
+    embedding_seconds: float = Field(
+        default=20, gt=0, description="Longest wait for the vector of a query, seconds, within the call's deadline."
+    )
 
 
 class Settings:

@@ -62,10 +62,11 @@ class Embedder:
         Raises:
             EmbeddingUnavailable: there is no model, or it failed.
             Overloaded: too many texts wait.
-            DeadlineExceeded: the answer came too late.
+            DeadlineExceeded: not by the deadline, or not within the setting ``embedding_seconds``.
 
         """
-        return (await self._ready().vectors([_bounded(text)], deadline, urgent=True))[0]
+        soon = deadline.sooner(self._settings.embedding_seconds)
+        return (await self._ready().vectors([_bounded(text)], soon, urgent=True))[0]
 
     async def passages(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
         """The normalised vectors of texts to be stored, in order. Raises as ``query`` does."""

@@ -20,10 +20,9 @@ FEW_VECTORS: Final = 500
 """Vectors of the readable partitions up to which each is compared (partition rule 21)."""
 
 _ASKED_FOR: Final = 10
-"""Times ``k`` that the index is asked for: recall 1.0 of exact (facts/neo4j §1)."""
+"""Times ``k`` that the index is asked for: then re-ranked; recall of the exact answer was 1.0."""
 _GRAM_WORDS: Final = 4
 _GRAMS: Final = 120
-_EMBEDDING_SECONDS: Final = 20.0
 
 
 @dataclass(slots=True)
@@ -120,7 +119,7 @@ async def _by_vector(
     session: TenantSession, embedder: Embedder, query: str, *, k: int, types: Sequence[str]
 ) -> tuple[dict[str, float] | None, bool, list[float] | None, str | None, str | None]:
     try:
-        vector = await embedder.query(query, session.deadline.sooner(_EMBEDDING_SECONDS))
+        vector = await embedder.query(query, session.deadline)
     except (EmbeddingUnavailable, Overloaded, DeadlineExceeded) as error:
         return None, True, None, None, f"Found by words alone: {error.message}"
     if embedder.identity is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import orjson
 
 from app.context import TENANT_WIDE, layer_name
 
-__all__ = ["merge_entities", "merge_relations", "merged_entity", "merged_relation", "with_extra"]
+__all__ = ["merged_entity", "merged_relation", "with_extra"]
 
 Record = Mapping[str, Any]
 
@@ -21,14 +20,6 @@ _HIDDEN: Final = frozenset(
         *("embedding", "embedding_of"),
     }
 )
-
-
-def merge_entities(copies: Iterable[Record]) -> list[dict[str, Any]]:
-    """Copies of many entities as one record each, ordered by id. See ``merged_entity``."""
-    groups: dict[str, list[Record]] = defaultdict(list)
-    for copy in copies:
-        groups[copy["id"]].append(copy)
-    return [merged_entity(groups[id_]) for id_ in sorted(groups)]
 
 
 def merged_entity(copies: Iterable[Record]) -> dict[str, Any]:
@@ -56,14 +47,6 @@ def merged_entity(copies: Iterable[Record]) -> dict[str, Any]:
     merged["aliases"] = sorted({alias for copy in by_layer for alias in copy.get("aliases") or ()})
     merged["layers"] = [layer_name(copy["layer"]) for copy in by_layer]
     return merged
-
-
-def merge_relations(copies: Iterable[Record]) -> list[dict[str, Any]]:
-    """Copies of many relations as one record each, ordered by (from, type, to). See ``merged_relation``."""
-    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-    for copy in copies:
-        groups[copy["from"], copy["type"], copy["to"]].append(copy)
-    return [merged_relation(groups[key]) for key in sorted(groups)]
 
 
 def merged_relation(copies: Iterable[Record]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from app.embedding.provider import Embedder
 from app.errors import InvalidInput
@@ -13,9 +13,7 @@ from app.graph.merge import merged_entity
 from app.graph.rank import POOL, Lists, Place, best, fused, ordered, text_scores
 from app.store.database import TenantSession
 
-__all__ = ["MAX_K", "Hit", "SearchAnswer", "SearchOptions", "search", "text_search"]
-
-MAX_K: Final = 50
+__all__ = ["Hit", "SearchAnswer", "SearchOptions", "search", "text_search"]
 
 
 @dataclass(frozen=True, slots=True)

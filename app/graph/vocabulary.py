@@ -1,4 +1,4 @@
-"""Types, relations and properties that graphkeep documents, and the rules for others (contract of the memory, §3)."""
+"""Types, relations and properties that graphkeep documents, and the rules for others (design §5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = [
     "PROTECTED",
     "RELATIONS",
     "RELATION_PROPERTIES",
-    "SYMMETRIC",
     "TEXT_PROPERTIES",
     "relation_name",
     "split_properties",
@@ -53,9 +52,6 @@ RELATIONS: Final = (
     *("CREATED", "AFFECTS", "GOVERNS", "REPLACES", "DEPRECATED_BY", "BLOCKS", "BLOCKED_BY", "RESOLVED_BY"),
     *("LOCATED_IN", "DEPLOYED_TO"),
 )
-
-SYMMETRIC: Final = frozenset({"KNOWS", "COLLABORATES_WITH", "FAMILY_OF", "ALIAS_OF", "CONTRADICTS", "RELATED_TO"})
-"""Relations that hold both ways: stored once, read in either direction."""
 
 ENTITY_PROPERTIES: Final = frozenset(
     {
