@@ -79,6 +79,18 @@ class Accounts:
             await self.audit.append(tenant=tenant.id, actor=COMMAND, action="user.add", target=owner.id)
         return FirstOwner(admin, home, owner, created=True)
 
+    async def ensure_home(self) -> None:
+        """Make ``home`` with an owner where it has none, so that a local client can begin on a new database.
+
+        No operator is made: that is left to :meth:`bootstrap`, and with it to the first person who is named.
+        """
+        home = await self.tenants.ensure(HOME_TENANT)
+        if any(member.role is Role.OWNER for member in await self.users.members(home.id)):
+            return
+        owner = await self.users.ensure(DEFAULT_OWNER)
+        await self.users.put_membership(owner.id, home.id, Role.OWNER)
+        await self.audit.append(tenant=home.id, actor=COMMAND, action="user.add", target=owner.id)
+
     async def create_tenant(self, name: str, *, actor: str = COMMAND) -> Tenant:
         """Make a tenant.
 

@@ -40,7 +40,7 @@ async def _run(settings: Settings, *, tenant: str, user: str | None) -> None:
     async with standard_streams() as (reader, writer), reachable(settings) as used:
         async with connected(used) as database:
             accounts = accounts_of(used, database)
-            await accounts.bootstrap()
+            await accounts.ensure_home()
             principal = await accounts.local_principal(user or await _first_owner(accounts, tenant), tenant)
         async with opened(used) as services:
             await _protocol(services, principal).serve(reader, writer)

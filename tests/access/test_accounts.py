@@ -55,6 +55,21 @@ async def test_a_later_start_changes_nothing_even_after_the_owner_was_demoted(
     assert membership.role is Role.READER
 
 
+async def test_a_local_client_on_a_new_database_takes_nobodys_place_as_first_operator(
+    database: Database, tmp_path: Path
+) -> None:
+    accounts, email = a_gateway(database, tmp_path), fresh_email()
+    await accounts.ensure_home()
+    home = await accounts.tenant("home")
+    owners = [member for member in await accounts.users.members(home.id) if member.role is Role.OWNER]
+    assert owners
+    await accounts.ensure_home()
+    assert len(await accounts.users.members(home.id)) >= len(owners)
+    first = await accounts.bootstrap(email)
+    assert first.created
+    assert first.owner.email == email
+
+
 async def test_two_replicas_that_begin_at_once_agree(database: Database, tmp_path: Path) -> None:
     accounts, email = a_gateway(database, tmp_path), fresh_email()
     first, second = await asyncio.gather(accounts.bootstrap(email), accounts.bootstrap(email))
