@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.challenge import challenge, metadata_url
-from app.access.layers import visible
+from app.access.layers import require_scope, visible
 from app.access.snapshot import Snapshot
 from app.context import Principal
 from app.contract import Tool
@@ -36,12 +36,7 @@ def check_tool(tool: Tool, principal: Principal, snapshot: Snapshot) -> None:
     snapshot.require_fresh()
     if not visible(tool, principal):
         return
-    if tool.scope not in principal.grant.scopes:
-        raise InsufficientScope(
-            f"{tool.name} needs the scope {tool.scope}, which this connection was not granted; connect again and "
-            "allow it.",
-            scopes=principal.grant.scopes | {tool.scope},
-        )
+    require_scope(tool, principal)
     tenant = snapshot.view.tenants.get(principal.tenant)
     state = TenantState.ACTIVE if tenant is None else tenant.state
     if state in (TenantState.SUSPENDED, TenantState.DELETED):  # a local caller brings no token that would tell
@@ -93,11 +88,7 @@ class Authorize:
 
 
 def _step_up(scope: Scope, address: str, error: InsufficientScope) -> ASGIApp:
-    """403 as RFC 6750 §3.1 and the specification's "runtime insufficient scope" want it.
-
-    The challenge names what was granted along with what is missing: clients that ask for exactly the challenged
-    scopes then lose nothing.
-    """
+    """403 as RFC 6750 §3.1 and the specification's "runtime insufficient scope" want it."""
     header = challenge(address, error.scopes, error=error.reason, description=error.message)
     return problem(
         scope,

@@ -10,9 +10,9 @@ from typing import Final
 
 from app.context import SCOPES, TENANT_WIDE, Principal, Role, Scope, layer_from_name, layer_name
 from app.contract import Tool
-from app.errors import Forbidden, InvalidInput
+from app.errors import Forbidden, InsufficientScope, InvalidInput
 
-__all__ = ["ADMIN_SCOPE", "allowed_scopes", "refuse_unreachable", "scope_for", "visible"]
+__all__ = ["ADMIN_SCOPE", "allowed_scopes", "refuse_unreachable", "require_scope", "scope_for", "visible"]
 
 ADMIN_SCOPE: Final = "admin"
 WRITE_SUFFIX: Final = ":write"
@@ -49,6 +49,21 @@ def refuse_unreachable(tool: Tool, principal: Principal) -> None:
         f"{tool.name} changes records, and your role in this tenant is {principal.role.value}: it can only read. "
         "Ask an owner of the tenant for the role member. Nothing was applied."
     )
+
+
+def require_scope(tool: Tool, principal: Principal) -> None:
+    """Let pass a call whose token has the tool's scope.
+
+    Raises:
+        InsufficientScope: it lacks it. ``scopes`` names what was granted along with what is missing: clients that ask
+            for exactly the challenged scopes then lose nothing.
+    """
+    if tool.scope not in principal.grant.scopes:
+        raise InsufficientScope(
+            f"{tool.name} needs the scope {tool.scope}, which this connection was not granted; connect again and "
+            "allow it. Nothing was applied.",
+            scopes=principal.grant.scopes | {tool.scope},
+        )
 
 
 def scope_for(principal: Principal, requested: Sequence[str] | None, *, writes: bool) -> Scope:

@@ -12,10 +12,10 @@ import structlog
 from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
-from app.access.layers import refuse_unreachable, scope_for
+from app.access.layers import refuse_unreachable, require_scope, scope_for
 from app.context import Deadline, Principal, RequestContext
 from app.contract import Arguments, Call, Progress, Tool, ToolsetName
-from app.errors import CallError, DeadlineExceeded, InsufficientScope, InternalError, ProtocolError
+from app.errors import CallError, DeadlineExceeded, InternalError, ProtocolError
 from app.protocol.arguments import arguments_digest, validated
 from app.protocol.envelope import Envelope
 from app.protocol.registry import Registry
@@ -80,12 +80,7 @@ class Dispatcher:
     ) -> Answer:
         principal, deadline = _admitted(context)
         refuse_unreachable(tool, principal)
-        if tool.scope not in principal.grant.scopes:
-            raise InsufficientScope(
-                f"{tool.name} needs the scope {tool.scope}, which was not granted to this connection; "
-                "connect again and grant it. Nothing was applied.",
-                scopes=frozenset({tool.scope}),
-            )
+        require_scope(tool, principal)
         given = validated(tool, arguments, self._registry.input_schema(tool.name) or {})
         writes = not tool.read_only
         call = Call(
