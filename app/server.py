@@ -49,7 +49,8 @@ async def serve(
     SIGTERM and SIGINT do, and a watchdog ends a process that does not manage to stop in its time.
 
     Raises:
-        StartError: a port or the socket is taken, or a part cannot be opened for a reason that waiting does not mend.
+        StartError: a port or the socket is taken, or a part cannot be opened for a reason that waiting does not mend;
+            also later, when a database that was away at first turns out to be unusable.
     """
     logs.configure(settings.run.log_level)
     seconds = settings.run.stop_seconds
@@ -64,7 +65,11 @@ async def serve(
             served = [Served(app, sockets, stop_seconds=seconds)]
             if metrics:
                 served.append(Served(services.instruments.metrics.app, metrics, stop_seconds=seconds))
+            unusable = services.opening.unusable
+            unusable.add_done_callback(lambda _: stopping.set())
             await serve_until(stopping, served, services.instruments.drain, seconds=seconds, ready=ready)
+            if unusable.done():
+                unusable.result()
     log.info("stopped")
 
 

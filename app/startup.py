@@ -37,7 +37,7 @@ class Opening:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.migrated = asyncio.Event()
-        self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.unusable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails with a :class:`StartError` when the database, away at first, turns out to be unusable."""
         self._status: SchemaStatus | None = None
         self._answers = False
@@ -58,8 +58,10 @@ class Opening:
             again.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await again
-            if self.fatal.done():
-                self.fatal.exception()  # seen, whoever waits for it or not
+            if self.unusable.done():
+                self.unusable.exception()  # seen, whoever waits for it or not
+            else:
+                self.unusable.cancel()
 
     async def database(self) -> Finding:
         """Whether the database answers now."""
@@ -93,8 +95,7 @@ class Opening:
                 await self._attempt()
             except StartError as error:
                 log.error("the database cannot be used", reason=error.message)
-                if not self.fatal.done():
-                    self.fatal.set_exception(error)
+                self.unusable.set_exception(error)
                 return
         log.info("the database is ready")
 

@@ -26,6 +26,7 @@ from tests.conftest import Server
 from tests.edge.conftest import free_port
 from tests.gateway import META, MODERN, Gateway, owner_token, running, settings_for
 from tests.identity import SECRET_KEY
+from tests.store.proxy import Proxy
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +216,22 @@ async def test_a_wrong_database_password_is_fatal_and_says_what_to_do(neo4j_serv
     with pytest.raises(StartError, match="NEO4J_PASSWORD"):
         async with running(settings, ""):
             pass
+
+
+async def test_a_database_that_comes_late_and_cannot_be_used_ends_the_process(neo4j_server: Server, home: Path) -> None:
+    proxy = Proxy(neo4j_server.uri)
+    proxy.port = free_port()
+    settings = settings_for(Server(proxy.uri, "neo4j", "wrong-password"), home, socket=home / "late")
+    ready = asyncio.Event()
+    serving = asyncio.create_task(serve(settings, ready=ready.set, stop=asyncio.Event()))
+    await asyncio.wait_for(ready.wait(), 60)
+    await proxy.start()
+    try:
+        with pytest.raises(StartError, match="NEO4J_PASSWORD") as refused:
+            await asyncio.wait_for(serving, 60)
+    finally:
+        await proxy.stop()
+    assert refused.value.exit_code == 78
 
 
 async def test_a_busy_port_is_fatal_and_names_the_setting(gateway: Gateway, neo4j_server: Server, home: Path) -> None:
