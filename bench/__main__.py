@@ -24,29 +24,31 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="only see whether the bench runs; its figures say nothing")
     parser.add_argument("--out", type=Path, help="file of the JSON result; default: bench/results/<time>.json")
     chosen = parser.parse_args()
-    result = asyncio.run(run(Size.small() if chosen.small else Size.full()))
     out = chosen.out or RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
-    print(report.text(result))
-    print(f"\n{out}")
+    result: dict[str, Any] = {"circumstances": report.circumstances(), "cases": []}
+    try:
+        asyncio.run(run(Size.small() if chosen.small else Size.full(), result))
+    finally:  # a run that was stopped leaves what it has
+        result["load_after"] = round(os.getloadavg()[0], 2)
+        result["verdicts"] = report.verdicts(result)
+        out.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+        print(f"{report.text(result)}\n\n{out}")
 
 
-async def run(size: Size) -> dict[str, Any]:
-    """Measure everything once."""
-    result: dict[str, Any] = {"circumstances": report.circumstances(), "size": size.__dict__}
+async def run(size: Size, result: dict[str, Any]) -> None:
+    """Measure everything once, into ``result``."""
+    result["size"] = size.__dict__
     with tempfile.TemporaryDirectory(prefix="graphkeep-bench-") as folder:
         async with opened(
             Path(folder), tenants=size.tenants, entities=size.entities, relations=size.relations
         ) as stage:
             result["filled_seconds"] = round(stage.filled_seconds, 1)
             async with gateway(stage, limits=UNLIMITED) as running:
-                result["cases"] = await measure.all_cases(stage, size, running)
+                async for row in measure.all_cases(stage, size, running):
+                    result["cases"].append(row)
             result["noisy_neighbour"] = await measure.noisy_neighbour(stage, size)
             result["handshakes"] = await measure.handshakes(stage, size)
-    result["load_after"] = round(os.getloadavg()[0], 2)
-    result["verdicts"] = report.verdicts(result)
-    return result
 
 
 if __name__ == "__main__":

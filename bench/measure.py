@@ -126,9 +126,8 @@ class _Calls:
         return tool_call(self._running.url, self._stage.tokens[0], case.tool, arguments)
 
 
-async def all_cases(stage: Stage, size: Size, running: Gateway) -> list[dict[str, Any]]:
+async def all_cases(stage: Stage, size: Size, running: Gateway) -> AsyncIterator[dict[str, Any]]:
     """Every case with one client and with many: gateway, bare driver and, where a model works, driver with model."""
-    rows = []
     async with _loads() as loads:
         for case in CASES:
             calls = _Calls(stage, running, case)
@@ -136,8 +135,7 @@ async def all_cases(stage: Stage, size: Size, running: Gateway) -> list[dict[str
             for clients in CLIENTS if case.crowd else CLIENTS[:1]:
                 said(f"{case.name}, {clients} client{'s' * (clients > 1)}")
                 row = await _case(loads, stage, size, running, case, calls, clients)
-                rows.append({"case": case.name, "clients": clients, "target_p95": case.target, **row})
-    return rows
+                yield {"case": case.name, "clients": clients, "target_p95": case.target, **row}
 
 
 async def _case(
