@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from app.cli.signin import sign_in_links
 from app.context import Role, layer_name
 from app.errors import InvalidInput
 from app.settings import Settings
-from app.store.control.tenants import HOME_TENANT
+from app.store.control.tenants import HOME_TENANT, TenantState
 from app.store.control.tokens import PersonalToken
 from app.store.database import Database
 
@@ -45,6 +45,14 @@ class Administration:
         tenant = await self._accounts.create_tenant(name)
         return {"id": tenant.id, "name": tenant.name}
 
+    async def suspend_tenant(self, name: str) -> dict[str, Any]:
+        """Refuse a tenant's calls."""
+        return await self._set_state(name, TenantState.SUSPENDED)
+
+    async def resume_tenant(self, name: str) -> dict[str, Any]:
+        """Let a suspended tenant go on."""
+        return await self._set_state(name, TenantState.ACTIVE)
+
     async def tenants(self) -> list[dict[str, Any]]:
         """Every tenant."""
         return [
@@ -52,7 +60,15 @@ class Administration:
             for tenant in await self._accounts.tenants.all()
         ]
 
-    async def add_user(self, email: str, tenant_name: str, role_name: str) -> dict[str, Any]:
+    async def add_user(
+        self,
+        email: str,
+        tenant_name: str,
+        role_name: str,
+        *,
+        read: Sequence[str] | None = None,
+        write: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
         """Make the account if it is new, the membership, and a sign-in link for each public address.
 
         The first owner of `home` becomes an operator too: somebody must be able to.
@@ -61,16 +77,23 @@ class Administration:
         operator = False
         if role is Role.OWNER and tenant_name.strip().casefold() == HOME_TENANT:
             operator = (await self._accounts.bootstrap(email)).created
-        user, membership = await self._accounts.add_user(email, tenant_name, role)
+        user, membership = await self._accounts.add_user(email, tenant_name, role, read_layers=read, write_layers=write)
         links = await sign_in_links(self._database, self._settings, user)
         return {
             "id": user.id,
             "email": user.email,
             "tenant": tenant_name,
             "role": membership.role.value,
+            "read_layers": _names(membership.read_layers),
+            "write_layers": _names(membership.write_layers),
             "operator": operator,
             "signin": list(links.values()),
         }
+
+    async def remove_user(self, email: str, tenant_name: str) -> dict[str, Any]:
+        """End a membership, and with it every token of that user for the tenant."""
+        await self._accounts.remove_user(email, tenant_name)
+        return {"email": email, "tenant": tenant_name}
 
     async def create_token(
         self,
@@ -96,6 +119,10 @@ class Administration:
         """End a token."""
         return await self._described(await self._accounts.revoke_token(token_id))
 
+    async def _set_state(self, name: str, state: TenantState) -> dict[str, Any]:
+        tenant = await self._accounts.set_tenant_state(name, state)
+        return {"id": tenant.id, "name": tenant.name, "state": tenant.state.value}
+
     async def _described(self, record: PersonalToken) -> dict[str, Any]:
         user = await self._accounts.users.by_id(record.user)
         tenant = await self._accounts.tenants.by_id(record.tenant)
@@ -108,9 +135,13 @@ class Administration:
             "expires": _time(record.expires),
             "used": None if record.used is None else _time(record.used),
             "scopes": list(record.scopes),
-            "read_layers": [layer_name(layer) for layer in record.read_layers],
-            "write_layers": [layer_name(layer) for layer in record.write_layers],
+            "read_layers": _names(record.read_layers),
+            "write_layers": _names(record.write_layers),
         }
+
+
+def _names(layers: Iterable[str]) -> list[str]:
+    return sorted(layer_name(layer) for layer in layers)
 
 
 def _role(name: str) -> Role:

@@ -16,6 +16,7 @@ from app.cli.client.variables import unknown_variables
 from app.cli.database import running
 from app.errors import CallError, StartError
 from app.settings import Settings
+from app.store import integrity
 from app.store.database import Database
 from app.store.schema import VERSION, status
 
@@ -97,7 +98,11 @@ async def _database(settings: Settings) -> list[Finding]:
         return [Finding("database", ok=False, detail=error.message)]
     try:
         await database.verify()
-        return [Finding("database", ok=True, detail="answers, and lets us in"), await _schema(database)]
+        return [
+            Finding("database", ok=True, detail="answers, and lets us in"),
+            await _schema(database),
+            await _integrity(database),
+        ]
     except (StartError, CallError) as error:
         remedy = ""
         if urlsplit(uri).scheme.startswith("neo4j"):
@@ -121,6 +126,14 @@ async def _schema(database: Database) -> Finding:
     if found.waiting:
         return Finding("schema", ok=False, detail=f"indexes are being built: {', '.join(found.waiting)}", warning=True)
     return Finding("schema", ok=True, detail=f"version {found.version}, every index online")
+
+
+async def _integrity(database: Database) -> Finding:
+    broken = await integrity.check(database)
+    if broken:
+        remedy = "Stop writing, and restore a backup from before; something else than graphkeep wrote here."
+        return Finding("integrity", ok=False, detail="; ".join(broken), remedy=remedy)
+    return Finding("integrity", ok=True, detail="no record without its partition, no relation between two")
 
 
 async def _readiness(settings: Settings) -> list[Finding]:

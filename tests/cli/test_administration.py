@@ -1,0 +1,53 @@
+"""What an operator does on the command line, on a real database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app.cli.administration import Administration
+from app.errors import Conflict, Forbidden, NotFound
+from app.settings import OAuthSettings, RunSettings, Settings
+from app.store.database import Database
+from tests.identity import SECRET_KEY, fresh_email, fresh_name
+
+
+@pytest.fixture
+def administration(database: Database, tmp_path: Path) -> Administration:
+    settings = Settings(run=RunSettings(home=tmp_path), oauth=OAuthSettings(secret_key=SecretStr(SECRET_KEY)))
+    return Administration(database, settings)
+
+
+async def test_a_member_may_be_given_layers_and_passes_on_no_others(administration: Administration) -> None:
+    tenant, email = fresh_name("tenant"), fresh_email()
+    await administration.add_tenant(tenant)
+    made = await administration.add_user(email, tenant, "member", read=["tenant", "work"], write=["work"])
+    assert (made["read_layers"], made["write_layers"]) == (["tenant", "work"], ["work"])
+    token = await administration.create_token(email, tenant, scopes=None, read=None, write=["work"], days=1)
+    assert (token["read_layers"], token["write_layers"]) == (["tenant", "work"], ["work"])
+    with pytest.raises(Forbidden, match="family"):
+        await administration.create_token(email, tenant, scopes=None, read=["family"], write=["work"], days=1)
+
+
+async def test_a_member_who_was_removed_makes_no_token(administration: Administration) -> None:
+    tenant, email = fresh_name("tenant"), fresh_email()
+    await administration.add_tenant(tenant)
+    await administration.add_user(email, tenant, "member")
+    await administration.remove_user(email, tenant)
+    with pytest.raises(NotFound, match="no member"):
+        await administration.create_token(email, tenant, scopes=None, read=None, write=None, days=1)
+    with pytest.raises(NotFound):
+        await administration.remove_user(email, tenant)
+
+
+async def test_a_tenant_is_suspended_and_resumed_but_not_that_of_the_operators(administration: Administration) -> None:
+    tenant = fresh_name("tenant")
+    await administration.add_tenant(tenant)
+    assert (await administration.suspend_tenant(tenant))["state"] == "suspended"
+    assert {one["name"]: one["state"] for one in await administration.tenants()}[tenant] == "suspended"
+    assert (await administration.resume_tenant(tenant))["state"] == "active"
+    await administration.add_user(fresh_email(), "home", "owner")
+    with pytest.raises(Conflict, match="stays active"):
+        await administration.suspend_tenant("admin")
