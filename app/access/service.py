@@ -23,7 +23,7 @@ from app.store.database import Database
 __all__ = ["Access", "accounts_of", "open_access"]
 
 NOTE_USES_SECONDS: Final = 60.0
-LAST_NOTE_SECONDS: Final = 1.0
+LAST_NOTE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)

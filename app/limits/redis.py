@@ -61,7 +61,7 @@ class RedisBucket:
         """See :class:`Bucket`."""
         if self._away_until is not None and time.monotonic() < self._away_until:
             return await self._fallback.spend(key, cost)
-        # Hashed: a client id may be a long address, and ids do not belong in another system's key space.
+        # Hashed: ids do not belong in another system's key space.
         name = f"{self._prefix}:bucket:{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
             wait = cast("int", await self._spend(keys=[name], args=[self._rate, self._burst, cost]))
