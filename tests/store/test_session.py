@@ -212,6 +212,14 @@ async def test_a_transaction_carries_tenant_and_request_and_nothing_else(tenant,
     await asyncio.wait({reading})
 
 
+async def test_lists_among_the_parameters_are_not_written_out_for_the_drivers_debug_lines(tenant, open_session, caplog):
+    with caplog.at_level("DEBUG", logger="neo4j"):
+        rows = await open_session(tenant, layers=("", "told-in-confidence")).read(FIND, id="nobody")
+    assert rows == []
+    assert "[...]" in caplog.text
+    assert "told-in-confidence" not in caplog.text
+
+
 async def _until_it_runs(database, tenant):
     for _ in range(500):
         rows = await database.control.read(RUNNING, tenant=tenant)
