@@ -7,9 +7,9 @@ all descriptors (slowloris). The loopback port and the Unix socket need not have
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 __all__ = ["LARGEST_HEAD", "Wire"]
 
@@ -67,7 +67,8 @@ class Wire(HttpToolsProtocol):
         super().on_message_complete()
 
     def _idle(self) -> bool:
-        return self._between and (self.cycle is None or self.cycle.response_complete)
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first request
+        return self._between and (cycle is None or cycle.response_complete)
 
     def _wait(self) -> None:
         self._due = self.loop.call_later(HEAD_SECONDS, self._give_up)

@@ -27,7 +27,8 @@ class _Waiting:
 
 
 class Batcher:
-    """Texts in, vectors out; at most ``limit`` texts wait. A caller that gives up takes its texts with it."""
+    """Texts in, vectors out; at most ``limit`` of each urgency wait, so that what one
+    tenant stores never keeps another's questions out. A caller that gives up takes its texts with it."""
 
     def __init__(self, encode: Encode, limit: int) -> None:
         self._encode = encode
@@ -46,14 +47,15 @@ class Batcher:
             EmbeddingUnavailable: the model failed, or is closed.
 
         """
-        alive = sum(not one.answer.done() for queue in (self._urgent, self._patient) for one in queue)
+        queue = self._urgent if urgent else self._patient
+        alive = sum(not one.answer.done() for one in queue)
         if alive + len(texts) > self._limit:
             raise Overloaded("Too many texts wait to be embedded. Try again in a moment.", retry_after_ms=1000)
         if self._task.done():
             raise EmbeddingUnavailable("The embedding model is closed.")
         loop = asyncio.get_running_loop()
         waiting = [_Waiting(text, loop.create_future()) for text in texts]
-        (self._urgent if urgent else self._patient).extend(waiting)
+        queue.extend(waiting)
         self._wake.set()
         try:
             async with asyncio.timeout(deadline.remaining()):

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.edge.context import context_of, with_context
 from app.errors import ProtocolError
+from app.protocol.reading import Reading
 
 __all__ = ["ENVELOPE", "MAX_DEPTH", "Envelope", "EnvelopeStage", "envelope_of", "parse", "protocol_error_body"]
 
@@ -199,13 +200,15 @@ class EnvelopeStage:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._reading = Reading()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Parse and pass on, or answer with a protocol error (HTTP 400)."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
+        principal = context_of(scope).principal
+        body = await self._reading.body(principal.tenant if principal is not None else "", receive)
         if body is None:
             return
         try:
@@ -215,18 +218,6 @@ class EnvelopeStage:
             return
         inner = with_context(scope, context_of(scope).calling(envelope.tool))
         await self._app({**inner, ENVELOPE: envelope}, _replay(body, receive), send)
-
-
-async def _read(receive: Receive) -> bytes | None:
-    """The whole body, or None when the client went away before it ended."""
-    chunks: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -16,9 +16,7 @@ async def test_header_lines_that_never_end_are_cut_off(serve: Serve) -> None:
         _, writer = await server.raw()
         writer.write(f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\n".encode())
         with pytest.raises(ConnectionError):
-            for number in range(100):
-                writer.write(f"X-{number}: {'x' * 65_536}\r\n".encode())
-                await writer.drain()
+            await _endless(writer)
         writer.close()
         async with server.client() as client:
             assert (await client.post("/mcp", content=b"x", headers={"X-Long": "x" * 40_000})).status_code == 200
@@ -48,3 +46,9 @@ async def test_an_answer_that_takes_longer_than_a_head_may_is_still_given(
                 yield b"x"
 
         assert (await client.post("/mcp", content=slowly())).status_code == 200  # type: ignore[arg-type]
+
+
+async def _endless(writer: asyncio.StreamWriter) -> None:
+    for number in range(100):
+        writer.write(f"X-{number}: {'x' * 65_536}\r\n".encode())
+        await writer.drain()

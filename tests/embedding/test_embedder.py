@@ -234,6 +234,23 @@ async def test_a_full_queue_refuses_and_a_caller_that_gives_up_makes_room():
     await batcher.close()
 
 
+async def test_what_waits_to_be_stored_keeps_no_question_out():
+    gate = Gate()
+    batcher = Batcher(gate.encode, 2)
+    first = asyncio.create_task(batcher.vectors(["first"], Deadline.after(LATE), urgent=False))
+    await gate.entered.wait()
+    stored = asyncio.create_task(batcher.vectors(["a", "b"], Deadline.after(LATE), urgent=False))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await batcher.vectors(["c"], Deadline.after(LATE), urgent=False)
+    asked = asyncio.create_task(batcher.vectors(["query"], Deadline.after(LATE), urgent=True))
+    await asyncio.sleep(0)
+    gate.open.set()
+    assert await asked == [[5.0]]
+    await asyncio.gather(first, stored)
+    await batcher.close()
+
+
 async def test_a_late_answer_is_a_deadline_and_the_worker_goes_on():
     gate = Gate()
     batcher = Batcher(gate.encode, 10)
