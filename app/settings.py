@@ -248,6 +248,17 @@ class Settings:
         self.limits = limits or LimitSettings()
         self.embedding = embedding or EmbeddingSettings()
 
+    def having(self, *, run: RunSettings | None = None, store: StoreSettings | None = None) -> Settings:
+        """The same settings but for the rooms that are given."""
+        return Settings(
+            run=run or self.run,
+            edge=self.edge,
+            store=store or self.store,
+            oauth=self.oauth,
+            limits=self.limits,
+            embedding=self.embedding,
+        )
+
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """Public base addresses without a trailing slash, the preferred one first."""

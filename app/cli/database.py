@@ -144,11 +144,4 @@ def _with(settings: Settings, address: ServerAddress) -> Settings:
         "neo4j_password": SecretStr(address.password),
         "neo4j_database": "neo4j",
     }
-    return Settings(
-        run=settings.run,
-        edge=settings.edge,
-        store=settings.store.model_copy(update=found),
-        oauth=settings.oauth,
-        limits=settings.limits,
-        embedding=settings.embedding,
-    )
+    return settings.having(store=settings.store.model_copy(update=found))

@@ -19,7 +19,7 @@ from app.cli.dev.welcome import Welcome
 from app.cli.signin import sign_in_links
 from app.context import Deadline
 from app.errors import CallError
-from app.settings import RunSettings, Settings
+from app.settings import Settings
 from app.store.control.users import User
 
 __all__ = ["run"]
@@ -135,12 +135,4 @@ def _quiet(settings: Settings) -> Settings:
     """Only warnings beside the welcome, unless a level was asked for."""
     if "log_level" in settings.run.model_fields_set:
         return settings
-    run: RunSettings = settings.run.model_copy(update={"log_level": "warning"})
-    return Settings(
-        run=run,
-        edge=settings.edge,
-        store=settings.store,
-        oauth=settings.oauth,
-        limits=settings.limits,
-        embedding=settings.embedding,
-    )
+    return settings.having(run=settings.run.model_copy(update={"log_level": "warning"}))
