@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,9 @@ __all__ = ["PACKAGED", "LocalModel", "open_folder", "open_named", "open_packaged
 PACKAGED: Final = "all-MiniLM-L6-v2-onnx-int8"
 
 _TOKENIZER: Final = Path(__file__).parent / "minilm"
+_THREADS: Final = max(1, (os.cpu_count() or 2) // 2)
+"""Half of the cores: several threads wait for each other by spinning, at the cost of the database and the event loop."""
+
 _QUIET_SECONDS: Final = 10.0
 _FETCH_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 0.5
@@ -113,7 +117,7 @@ def _load_named(name: str, cache: Path) -> Any:
     if name not in known:
         raise ModelMissing("fastembed knows no model of this name")
     try:
-        return fastembed.TextEmbedding(name, cache_dir=str(cache), local_files_only=True)
+        return fastembed.TextEmbedding(name, cache_dir=str(cache), threads=_THREADS, local_files_only=True)
     except ValueError as error:
         raise _NotCached(_NOT_CACHED) from error
 
@@ -139,7 +143,7 @@ def _load_folder(name: str, folder: Path, weights: Path) -> Any:
             dim=dimension,
             model_file=str(weights.absolute()),
         )
-    return fastembed.TextEmbedding(name, specific_model_path=str(folder))
+    return fastembed.TextEmbedding(name, threads=_THREADS, specific_model_path=str(folder))
 
 
 def _fingerprint(weights: Path) -> str:
