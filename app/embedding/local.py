@@ -20,7 +20,7 @@ PACKAGED: Final = "all-MiniLM-L6-v2-onnx-int8"
 
 _TOKENIZER: Final = Path(__file__).parent / "minilm"
 _THREADS: Final = max(1, (os.cpu_count() or 2) // 2)
-"""Half of the cores: several threads wait for each other by spinning, at the cost of the database and the event loop."""
+"""Half of the cores: several threads wait for each other by spinning, which the database and the event loop pay for."""
 
 _QUIET_SECONDS: Final = 10.0
 _FETCH_SECONDS: Final = 300.0
