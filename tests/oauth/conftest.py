@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.context import RequestContext, Role
 from app.edge.context import with_context
 from app.oauth.routes import routes
-from app.oauth.sealing import Sealer
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
 from app.oauth.sessions import cookie_name
@@ -37,10 +36,10 @@ from app.store.control.keys import Keys
 from app.store.control.tenants import Tenant
 from app.store.control.users import User
 from app.store.database import Database
+from tests.identity import sealer_of_tests
 
 PASSWORD = "four plain words together"
 CALLBACK = "http://127.0.0.1:49152/callback"
-SEALER = Sealer(hashlib.sha256(b"the secret key of the tests").digest())
 
 
 @dataclass
@@ -59,7 +58,7 @@ class Gateway:
         self._apps = [self._app(service) for service in self.services]
 
     def _made(self, database: Database) -> AuthorizationServer:
-        return AuthorizationServer(database, self.settings, Vault(Keys(database.control), SEALER))
+        return AuthorizationServer(database, self.settings, Vault(Keys(database.control), sealer_of_tests(Path())))
 
     def _app(self, service: AuthorizationServer) -> ASGIApp:
         return Starlette(routes=routes(service))
