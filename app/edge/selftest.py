@@ -13,6 +13,7 @@ import httpx2
 import structlog
 
 from app.edge.health import Finding
+from app.edge.lifespan import beside
 
 __all__ = ["SelfTest"]
 
@@ -34,13 +35,8 @@ class SelfTest:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[SelfTest]:
         """Try in the background for as long as the block lasts."""
-        task = asyncio.create_task(self._run(), name="self-test")
-        try:
+        async with beside(self._run(), "self-test"):
             yield self
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def finding(self) -> Finding:
         """What is known now, for ``/readyz``."""

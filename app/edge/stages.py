@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Scope
 
 from app.edge.access_log import AccessLog
+from app.edge.admission import Admission, LoopLag
 from app.edge.answers import problem
 from app.edge.body_limit import BodyLimit
 from app.edge.context import Stage
@@ -23,7 +24,6 @@ from app.edge.origin import Origin
 from app.edge.proxies import Proxies
 from app.edge.request_id import RequestId
 from app.edge.security_headers import SecurityHeaders
-from app.limits.admission import Admission, LoopLag
 from app.settings import Settings
 
 __all__ = ["Instruments", "edge"]

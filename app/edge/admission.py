@@ -10,6 +10,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.edge.lifespan import beside
+
 __all__ = ["Admission", "LoopLag"]
 
 TICK: Final = 0.1
@@ -26,13 +28,8 @@ class LoopLag:
     @contextlib.asynccontextmanager
     async def measured(self) -> AsyncIterator[LoopLag]:
         """Measure for as long as the block lasts."""
-        task = asyncio.create_task(self._measure(), name="loop lag")
-        try:
+        async with beside(self._measure(), "loop lag"):
             yield self
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def _measure(self) -> None:
         while True:
