@@ -84,7 +84,8 @@ def refuse(scope: Scope, error: CallError, tool: Tool | None) -> ASGIApp:
 
 
 def limited(app: ASGIApp, *, metrics: Metrics | None = None, **settings: float) -> ASGIApp:
-    limits = Limits(LimitSettings(**{"calls_per_minute": 60, "burst": 20, **settings}), pool_size=50)
+    """``app`` behind the limits; tokens come back so slowly that a busy machine gains none meanwhile."""
+    limits = Limits(LimitSettings(**{"calls_per_minute": 1, "burst": 20, **settings}), pool_size=50)
     return signed_in(Limit(app, limits=limits, tool_of=TOOLS.get, refuse=refuse, metrics=metrics or Metrics()))
 
 
@@ -103,7 +104,7 @@ async def test_only_tool_calls_spend_and_each_spends_its_cost(serve: Serve) -> N
         assert refused.status_code == 200
         said = body_of(refused)
         assert (said["ok"], said["reason"], said["outcome"]) == (False, "rate_limited", "not_applied")
-        assert 3000 < said["retry_after_ms"] <= 5000
+        assert 240_000 < said["retry_after_ms"] <= 300_000  # five tokens, one a minute
 
 
 async def test_a_bucket_belongs_to_the_tenant_and_client_and_not_to_an_address(serve: Serve) -> None:
