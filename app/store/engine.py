@@ -168,9 +168,12 @@ class _Stopped(BaseException):
 def _resolver(journal: Path, progress: Progress, stop: threading.Event) -> Any:
     from jgo.maven import PythonResolver
 
+    total = len(_pinned())
+
     class Watched(PythonResolver):
         """jgo's resolver, with a journal of the file under way and reports of what has arrived."""
 
+        descriptions = 0
         files = 0
         size = 0
         reported = time.monotonic()
@@ -184,9 +187,12 @@ def _resolver(journal: Path, progress: Progress, stop: threading.Event) -> Any:
             if path is not None and path.suffix == ".jar":
                 self.files += 1
                 self.size += path.stat().st_size
+            else:
+                self.descriptions += 1
             if time.monotonic() - self.reported > _REPORT_SECONDS:
                 self.reported = time.monotonic()
-                progress(f"  {artifact.filename}: {self.files} files, {self.size / 1e6:.0f} MB so far")
+                found = f"{self.descriptions} descriptions read, {self.files} of {total} files"
+                progress(f"  {found}, {self.size / 1e6:.0f} MB")
             return path
 
     return Watched()
