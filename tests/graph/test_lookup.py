@@ -89,3 +89,14 @@ async def test_a_caller_who_may_read_nothing_finds_nothing(tenant, open_session)
 async def test_a_blank_name_is_refused(tenant, open_session):
     with pytest.raises(InvalidInput):
         await resolve(open_session(tenant).read, [" "])
+
+
+async def test_words_of_any_length_are_sought_misspelt_without_tiring_the_engine(tenant, open_session):
+    session = open_session(tenant)
+    name = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunter"
+    await put(session, [entity(name, "Organization")])
+    assert await found(session, name.replace("Donau", "Donua"), name[:-1] + "q") == [("fuzzy", name.lower())] * 2
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    long = ["".join(letters[(word * 7 + at * at) % 26] for at in range(64)) for word in range(7)]
+    odd = [long[0], " ".join(long), "a" * 64, " ".join("a" * (60 - number) for number in range(7)), "ab" * 32]
+    assert await found(session, *odd) == [("unknown", None)] * len(odd)
