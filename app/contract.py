@@ -156,8 +156,8 @@ class Cursor:
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
     @classmethod
-    def decode(cls, text: str, scope: Scope, question: Mapping[str, Any]) -> Cursor:
-        """Read a cursor back.
+    def decode(cls, text: str, scope: Scope, question: Mapping[str, Any], *forms: tuple[type, ...]) -> Cursor:
+        """Read a cursor back. ``forms`` are what a position may be: ``str`` and, for any number, ``float`` by element.
 
         Raises:
             InvalidInput: it is not a cursor, or belongs to another question, another tenant's data or other layers.
@@ -171,7 +171,17 @@ class Cursor:
             ) from error
         if digest != _digest(scope, question) or not isinstance(position, list):
             raise InvalidInput("cursor has expired or belongs to another call; start again without it", field="cursor")
+        # The digest is no signature: beside it a caller may write any position. It may say where to go on, no more.
+        if forms and tuple(map(_form, position)) not in forms:
+            raise InvalidInput("cursor is not one that this tool gave out; start again without it", field="cursor")
         return cls(tuple(position))
+
+
+def _form(value: Any) -> type:
+    if isinstance(value, str):
+        return object if any("\ud800" <= ch <= "\udfff" for ch in value) else str
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float if number and abs(value) < 2**63 else object  # NaN is not less than anything
 
 
 def _digest(scope: Scope, question: Mapping[str, Any]) -> str:

@@ -34,7 +34,9 @@ async def entities(database: Database, call: Call, arguments: EntitiesInput) -> 
     if arguments.id is not None:
         return await _one(session, arguments.id)
     question = arguments.model_dump(exclude={"cursor", "layers"})
-    after = Cursor.decode(arguments.cursor, call.scope, question).position if arguments.cursor else None
+    after = None
+    if arguments.cursor:
+        after = Cursor.decode(arguments.cursor, call.scope, question, *_forms(arguments)).position
     if arguments.search is not None and arguments.search.strip():
         answer, last = await _searched(session, arguments, after)
     else:
@@ -42,6 +44,13 @@ async def entities(database: Database, call: Call, arguments: EntitiesInput) -> 
     if last is not None:
         answer["next_cursor"] = Cursor(last).encode(call.scope, question)
     return answer
+
+
+def _forms(arguments: EntitiesInput) -> tuple[tuple[type, ...], ...]:
+    """What a position in this list looks like: a number of matches, or the last one's place and id."""
+    if arguments.search is not None and arguments.search.strip():
+        return ((float,),)
+    return ((str if arguments.sort_by == "name" else float, str),)
 
 
 async def _one(session: TenantSession, name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from app.errors import InvalidInput
 from app.graph.entity import evidence_text, search_fields
 from app.graph.vocabulary import ENTITY_PROPERTIES, type_label
 from app.memory.moments import read_properties, stored_moment
@@ -18,6 +19,8 @@ from app.memory.timeline import Relation
 __all__ = ["EntityWrite", "Involved", "Stored", "compose_entity", "relation_fields", "stored_entity", "stored_relation"]
 
 _ALIASES: Final = 50
+_LARGEST: Final = 128 * 1024
+"""Bytes of all properties of one record, as JSON. A search reads a hundred records, a query two hundred."""
 _RELATION_KEYS: Final = frozenset(
     {"weight", "ingested_at", "last_confirmed", "valid_at", "invalid_at", "ended_at", "evidence", "extra", "past"}
 )
@@ -91,6 +94,7 @@ def compose_entity(stored: Stored | None, involved: Involved, key: str | None) -
     removed: dict[str, None] = {}
     for mention in involved.mentions:
         _describe(native, extra, removed, mention)
+    _bounded(involved.name, {**old.extra, **old.native}, {**extra, **native})
     aliases = _aliases(old, involved.spellings)
     evidence = evidence_text([*involved.evidence, *filter(None, old.evidence.split("\n"))])
     found = search_fields(old.name, aliases, old.type, {**extra, **native}, evidence)
@@ -108,6 +112,21 @@ def compose_entity(stored: Stored | None, involved: Involved, key: str | None) -
     }
     same = stored is not None and before == found.passage and key is not None and old.embedding_of == key
     return EntityWrite(involved.id, type_label(old.type), fields, found.passage, same)
+
+
+def _bounded(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse what would make one record so large that reading a page of such records takes all memory.
+
+    Raises:
+        InvalidInput: the properties together pass ``_LARGEST`` and have grown.
+    """
+    size = len(orjson.dumps(after))
+    if size > _LARGEST and size > len(orjson.dumps(before)):
+        raise InvalidInput(
+            f"the properties of {name!r} may have {_LARGEST // 1024} KiB together. Remove some (null removes one), or "
+            "spread them over several entities. Nothing was applied.",
+            field="properties",
+        )
 
 
 def _describe(native: dict[str, Any], extra: dict[str, Any], removed: dict[str, None], mention: Mention) -> None:
@@ -167,6 +186,7 @@ def relation_fields(relation: Relation) -> dict[str, Any]:
         "ended_at": relation.ended_at,
     }
     extra = {name: value for name, value in relation.extra.items() if value is not None}
+    _bounded(f"{relation.source} {relation.relation} {relation.target}", {}, {**relation.native, **extra})
     return {
         **relation.native,
         **moments,

@@ -203,7 +203,7 @@ AFFINITY: Final = statement(
     """
     CALL {
       MATCH (p:Entity {tenant: $tenant, type: 'Project'}) WHERE p.layer IN $layers
-      WITH p, toLower(replace(coalesce(p.directory, ''), '\\\\', '/')) AS place
+      WITH p, toLower(replace(coalesce(toStringOrNull(p.directory), ''), '\\\\', '/')) AS place
       WITH p, CASE WHEN place ENDS WITH '/' THEN left(place, size(place) - 1) ELSE place END AS place
       WITH p.id AS id, max(CASE WHEN p.id = $id THEN 3 WHEN place = '' THEN 0
         WHEN place = $place OR $place STARTS WITH place + '/' THEN 2

@@ -6,7 +6,8 @@ before the lock is decided again under it; if a text to embed has changed meanwh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -64,7 +65,7 @@ async def relate(
     idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
     work = await resolved(session, plan)
     vectors = Vectors(embedder, call.deadline)
-    before = [compose_entity(work.known[id_].own, entry, vectors.key) for id_, entry in work.involved().items()]
+    before = await _composed([(work.known[id_].own, entry) for id_, entry in work.involved().items()], vectors.key)
     await vectors.add(entity.passage for entity in before if not entity.embedded)
     for attempt in range(_ATTEMPTS):
         writer = _Writer(work, vectors, census, tally, session.scope.write_layer or "", final=attempt == _ATTEMPTS - 1)
@@ -112,7 +113,7 @@ class _Writer:
         own = {entity.id: entity for entity in (stored_entity("", row["properties"]) for row in locked["ends"])}
         known = self._known(locked)
         steps = self._decide(known, locked, now)
-        entities = [compose_entity(own[id_], involved[id_], self._vectors.key) for id_ in sorted(involved)]
+        entities = await _composed([(own[id_], involved[id_]) for id_ in sorted(involved)], self._vectors.key)
         self._check(own, steps, entities)
         await writing.run(WRITE, **self._written(entities, known))
         return report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
@@ -179,6 +180,15 @@ class _Writer:
 
     def _unembedded(self, entities: Sequence[EntityWrite]) -> bool:
         return self._vectors.failed and any(not entity.embedded for entity in entities)
+
+
+async def _composed(copies: Iterable[tuple[Stored | None, Involved]], key: str | None) -> list[EntityWrite]:
+    """What to write on each copy. A batch may hold megabytes of text to cut into words: other calls get their turn."""
+    composed = []
+    for stored, entry in copies:
+        composed.append(compose_entity(stored, entry, key))
+        await asyncio.sleep(0)
+    return composed
 
 
 def _relation_row(relation: Relation) -> dict[str, Any]:

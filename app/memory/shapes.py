@@ -19,6 +19,7 @@ _CLIP: Final = 2_000
 """Characters of one text in a list; the point read of ``graph_entities`` shows it whole."""
 
 _NODE: Final = ("subtype", "confidence", "times_mentioned", "first_seen", "last_seen", "source_file")
+_TEXTS: Final = ("subtype", "source_file")
 _EDGE: Final = ("valid_at", "invalid_at", "ingested_at", "last_confirmed")
 _EDGE_IF_KNOWN: Final = ("ended_at", "evidence", "source_session", "source_transcript", "source_type")
 _HIDDEN: Final = frozenset({"id", "name", "type", "aliases", "layers", "layer", "from", "to", "weight", "past"})
@@ -40,6 +41,8 @@ def node_shape(entity: Mapping[str, Any], *, whole: bool = False) -> dict[str, A
     """An entity as answers show it."""
     shown: dict[str, Any] = {"id": entity["id"], "name": entity["name"], "type": entity["type"]}
     shown |= {key: entity[key] for key in _NODE if entity.get(key) is not None}
+    # Callers may have stored a number or a truth value under these two; answers promise text.
+    shown |= {key: str(shown[key]) for key in _TEXTS if key in shown}
     shown["aliases"] = entity.get("aliases") or []
     shown["layers"] = entity.get("layers") or []
     rest = {key: value for key, value in entity.items() if key not in _HIDDEN and key not in _NODE}

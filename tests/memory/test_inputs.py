@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import time
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from pydantic import ValidationError
@@ -13,6 +18,7 @@ from app.memory.plan import plan_of
 from app.memory.schemas import QueryInput, RelateInput
 from app.memory.tools import TOOLS
 from app.protocol.registry import Registry
+from tests.memory.conftest import Agent
 
 ONE = {"from_name": "Ann", "from_type": "Person", "relation": "USES", "to_name": "Vim", "to_type": "Object"}
 
@@ -103,3 +109,67 @@ def test_items_of_a_batch_are_strict() -> None:
 def test_an_entity_is_not_related_to_itself() -> None:
     with pytest.raises(InvalidInput, match="one entity"):
         plan_of(RelateInput.model_validate(ONE | {"to_name": "ANN"}))
+
+
+async def test_one_entity_does_not_grow_without_end_by_many_small_calls(agent: Agent) -> None:
+    for number in range(4):
+        await agent.batch([{"name": "Ann", "type": "Person", "properties": {f"note{number}": "x" * 31_000}}])
+    with pytest.raises(InvalidInput, match="128 KiB together"):
+        await agent.batch([{"name": "Ann", "type": "Person", "properties": {"note4": "x" * 31_000}}])
+    properties = {f"note{number}": "x" * 31_000 for number in range(5)}
+    with pytest.raises(InvalidInput, match="128 KiB together"):
+        await agent.relate("Ann", "USES", "Vim", properties=properties)
+    assert "note4" not in (await agent.entity("Ann"))["properties"]
+    await agent.batch([{"name": "Ann", "type": "Person", "properties": {"note0": None, "note4": "y"}}])
+    assert (await agent.entity("Ann"))["properties"]["note4"] == "y"
+
+
+async def test_other_calls_get_their_turn_while_a_large_batch_is_cut_into_words(plain_agent: Agent) -> None:
+    text = " ".join(f"word{number}" for number in range(2_000))
+    facts = [{"name": f"fact {number}", "type": "Fact", "properties": {"content": text}} for number in range(20)]
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            gaps.append(time.thread_time() - began)
+
+    watching = asyncio.create_task(watch())
+    began = time.thread_time()
+    answer = await plain_agent.batch(facts)
+    spent = time.thread_time() - began
+    watching.cancel()
+    assert answer["entities_created"] == 20
+    assert max(gaps) < spent / 4
+
+
+async def test_a_property_of_an_unusual_type_breaks_no_question_of_others(agent: Agent) -> None:
+    await agent.batch(
+        [
+            {"name": "One", "type": "Project", "properties": {"directory": 5, "source_file": 7, "subtype": True}},
+            {"name": "Two", "type": "Project", "properties": {"directory": "/home/two", "source_file": "two.md"}},
+        ],
+        [{"from": "One", "to": "Two", "relation": "DEPENDS_ON"}],
+    )
+    answer = await agent.query("One", project_context="/home/two/src")
+    assert answer["project"] == "two"
+    assert answer["source_files"] == ["7", "two.md"]
+    assert all(isinstance(node.get("subtype", ""), str) for node in answer["nodes"])
+
+
+@pytest.mark.parametrize(
+    "position",
+    [[], ["x"], [None, None], [True, "x"], [[], []], [{}, "x"], [2**70, "x"], [float("nan"), "x"], [0.5, "\ud800"]],
+)
+async def test_a_cursor_whose_position_was_rewritten_is_refused_and_reaches_no_statement(
+    agent: Agent, position: list[object]
+) -> None:
+    await agent.batch([{"name": name, "type": "Fact"} for name in ("a", "b")])
+    await agent.relate("a", "USES", "b")
+    for ask in (agent.entities, partial(agent.query, "a")):
+        cursor = (await ask(limit=1))["next_cursor"]
+        digest = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))[0]
+        forged = base64.urlsafe_b64encode(json.dumps([digest, position]).encode()).decode().rstrip("=")
+        with pytest.raises(InvalidInput, match="not one that this tool gave out"):
+            await ask(limit=1, cursor=forged)
