@@ -17,6 +17,8 @@ __all__ = ["PROBES", "Host", "canonical"]
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 """Paths that orchestrators ask by IP address."""
 
+NO_AUTHORITY: Final = frozenset(b"/?#@\\")
+"""What a Host field never holds (RFC 9110 §7.2), and what two parsers read differently."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -69,6 +71,8 @@ class Host:
     def _asked(self, scope: Scope) -> str:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:  # RFC 9112 §3.2: none or several are a malformed request
+            return ""
+        if not NO_AUTHORITY.isdisjoint(hosts[0]):
             return ""
         usual = self._spelled.get((scope["scheme"], hosts[0]))
         if usual is not None:

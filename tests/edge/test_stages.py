@@ -215,3 +215,10 @@ async def test_one_line_a_request_is_logged_without_query_body_or_token(
     assert (line["method"], line["path"], line["status"], line["tool"]) == ("POST", "/mcp", 200, "graph_search")
     assert line["request_id"] == answer.headers["x-request-id"]
     assert line["ms"] >= 0
+
+
+@pytest.mark.parametrize("odd", ["x@{own}", "{own}/", "{own}?x", "{own}#x", "{own}\\x"])
+async def test_a_host_that_two_parsers_read_differently_is_no_address_of_ours(serve: Serve, odd: str) -> None:
+    async with serve(seen) as server, server.client() as client:
+        host = odd.format(own=f"localhost:{server.port}")
+        assert (await client.get("/x", headers={"Host": host})).status_code == 421
