@@ -141,7 +141,7 @@ def test_the_environment_is_made_in_a_folder_with_spaces_in_its_name(tmp_path: P
         capture_output=True,
         text=True,
         cwd=checkout,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert planned.returncode == 0, planned.stderr
