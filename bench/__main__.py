@@ -47,8 +47,8 @@ async def run(size: Size, result: dict[str, Any]) -> None:
             async with gateway(stage, limits=UNLIMITED) as running:
                 async for row in measure.all_cases(stage, size, running):
                     result["cases"].append(row)
+                result["handshakes"] = await measure.handshakes(stage, size, running)
             result["noisy_neighbour"] = await measure.noisy_neighbour(stage, size)
-            result["handshakes"] = await measure.handshakes(stage, size)
 
 
 if __name__ == "__main__":

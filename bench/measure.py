@@ -16,12 +16,11 @@ from bench.figures import Figures
 from bench.generator import Generator
 from bench.job import Job, Outcome, Way
 from bench.script import Script, renamed
-from bench.stage import UNLIMITED, Gateway, Stage, gateway, said
+from bench.stage import Gateway, Stage, gateway, said
 from bench.wire import tool_call
 
 __all__ = ["Size", "all_cases", "handshakes", "noisy_neighbour"]
 
-CLIENTS: Final = (1, 8)
 VARIANTS: Final = 32
 """Different calls of a reading case."""
 
@@ -33,6 +32,7 @@ class Size:
     tenants: int
     entities: int
     relations: int
+    clients: tuple[int, int]
     calls: int
     """Of one case, by one way, in one round."""
     warm: int
@@ -43,12 +43,12 @@ class Size:
     @classmethod
     def full(cls) -> Size:
         """What is published."""
-        return cls(100, 20_000, 60_000, calls=200, warm=200, rounds=3, handshakes=10_000, noise_seconds=10)
+        return cls(100, 20_000, 60_000, (1, 8), calls=200, warm=200, rounds=3, handshakes=10_000, noise_seconds=10)
 
     @classmethod
     def small(cls) -> Size:
         """Whether it still runs."""
-        return cls(3, 200, 600, calls=10, warm=5, rounds=1, handshakes=50, noise_seconds=1)
+        return cls(3, 200, 600, (1, 2), calls=10, warm=5, rounds=1, handshakes=50, noise_seconds=1)
 
 
 @dataclass
@@ -94,7 +94,8 @@ class _Series:
 class _Calls:
     """Calls of one case in the form of each way; writing ones never repeat a name."""
 
-    def __init__(self, stage: Stage, running: Gateway, case: Case) -> None:
+    def __init__(self, stage: Stage, running: Gateway, case: Case, variants: int) -> None:
+        self._variants = variants
         self._stage = stage
         self._running = running
         self._case = case
@@ -104,7 +105,7 @@ class _Calls:
     async def prepare(self) -> None:
         """Record what the tool asks of the database, once its statements are planned."""
         case, graph = self._case, self._stage.graphs[0]
-        variants = 2 if case.writes else VARIANTS
+        variants = 2 if case.writes else self._variants
         for number in range(variants):
             self._scripts.append(await self._stage.record(case.tool, case.arguments(graph, number + 9_000_000)))
         self._scripts = self._scripts[-1:] if case.writes else self._scripts
@@ -115,10 +116,10 @@ class _Calls:
 
     def _one(self, way: Way, place: int) -> Any:
         case, graph = self._case, self._stage.graphs[0]
-        fresh = next(self._fresh) if case.writes else 9_000_000 + place % VARIANTS
+        fresh = next(self._fresh) if case.writes else 9_000_000 + place % self._variants
         if way == "driver":
             if not case.writes:
-                return self._scripts[place % VARIANTS]
+                return self._scripts[place % self._variants]
             return renamed(self._scripts[0], marker(9_000_001), marker(fresh))
         arguments = case.arguments(graph, fresh)
         if way == "sdk":
@@ -130,9 +131,9 @@ async def all_cases(stage: Stage, size: Size, running: Gateway) -> AsyncIterator
     """Every case with one client and with many: gateway, bare driver and, where a model works, driver with model."""
     async with _loads() as loads:
         for case in CASES:
-            calls = _Calls(stage, running, case)
+            calls = _Calls(stage, running, case, min(VARIANTS, round(size.calls * case.share)))
             await calls.prepare()
-            for clients in CLIENTS if case.crowd else CLIENTS[:1]:
+            for clients in size.clients if case.crowd else size.clients[:1]:
                 said(f"{case.name}, {clients} client{'s' * (clients > 1)}")
                 row = await _case(loads, stage, size, running, case, calls, clients)
                 yield {"case": case.name, "clients": clients, "target_p95": case.target, **row}
@@ -202,7 +203,7 @@ def _paced(
     return Job("http", requests, clients or len(tokens), url=running.url, every=every)
 
 
-async def handshakes(stage: Stage, size: Size) -> dict[str, Any]:
+async def handshakes(stage: Stage, size: Size, running: Gateway) -> dict[str, Any]:
     """The gateway's memory over many ``initialize`` calls of the era that has them."""
     body = orjson.dumps(
         {
@@ -217,7 +218,7 @@ async def handshakes(stage: Stage, size: Size) -> dict[str, Any]:
         }
     )
     memory = []
-    async with gateway(stage, limits=UNLIMITED) as running, _loads() as loads:
+    async with _loads() as loads:
         head = (
             f"POST /mcp HTTP/1.1\r\nHost: {running.url.split('/')[2]}\r\nAuthorization: Bearer {stage.tokens[0]}\r\n"
             f"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
