@@ -149,6 +149,8 @@ async def _start_model(embedder: Embedder, opening: Opening, database: Database)
     """A first model may have to be fetched: everything else serves meanwhile."""
     await opening.migrated.wait()
     await embedder.start(database)
+    if embedder.identity is not None:
+        await plan_ahead(database, dimension=embedder.identity.dimension)
 
 
 def _first_scopes(registry: Registry) -> frozenset[str]:

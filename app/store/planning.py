@@ -30,6 +30,7 @@ NOBODY: Final = "nobody"
 
 _SCOPE: Final = Scope(NOBODY, (NOBODY,), (NOBODY,), NOBODY, NOBODY)
 _SECONDS: Final = 60.0
+_VECTOR: Final = "vector"
 _RECORD: Final = {"id": "x", "label": "Concept", "source": "x", "relation": "KNOWS", "target": "x", "fields": {}}
 
 EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -45,28 +46,29 @@ EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
         "now": datetime(2026, 1, 1, tzinfo=UTC),
         "sort": "confidence",
         "triples": (("x", "KNOWS", "x"),),
-        "vector": (0.5,),
     }
 )
-"""A value of the usual type for every parameter of the tools' statements, by name."""
+"""A value of the usual type for every parameter of the tools' statements but vectors, by name."""
 
 
 class _Done(Exception):
     """Rolls a rehearsed write back."""
 
 
-async def plan_ahead(database: Database) -> int:
+async def plan_ahead(database: Database, *, dimension: int | None = None) -> int:
     """Run the statements of all tools registered so far; how many ran.
 
-    A database that is away or busy is no failure: it will plan when the statement comes.
+    Those that compare vectors are run once their index exists: with its ``dimension``, and then they alone. A database
+    that is away or busy is no failure: it will plan when the statement comes.
     """
     began, planned = time.monotonic(), 0
+    examples = EXAMPLES if dimension is None else {**EXAMPLES, _VECTOR: (0.5,) * dimension}
     for statement in [found for found in REGISTERED.values() if not found.control]:
-        if not statement.parameters <= EXAMPLES.keys():
+        if not statement.parameters <= examples.keys() or (_VECTOR in statement.parameters) != (dimension is not None):
             continue
         session = database.session(_SCOPE, deadline=Deadline.after(_SECONDS), request_id="plans")
         try:
-            await _run(session, statement)
+            await _run(session, statement, examples)
         except DatabaseUnavailable:
             break
         except CallError as error:
@@ -77,8 +79,8 @@ async def plan_ahead(database: Database) -> int:
     return planned
 
 
-async def _run(session: TenantSession, statement: Statement) -> None:
-    parameters = {name: EXAMPLES[name] for name in statement.parameters}
+async def _run(session: TenantSession, statement: Statement, examples: Mapping[str, Any]) -> None:
+    parameters = {name: examples[name] for name in statement.parameters}
     if not statement.writes:
         await session.read(statement, **parameters)
         return

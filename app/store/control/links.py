@@ -68,9 +68,7 @@ class LinkStore:
     async def find(self, key: str, *, issuer: str, now: float) -> LinkRecord | None:
         """The link, which stays usable: a preview of a message must not use it up."""
         rows = await self._control.read(FIND, id=key, issuer=issuer, now=now)
-        return (
-            LinkRecord(**rows[0]["link"]) if rows else None
-        )
+        return LinkRecord(**rows[0]["link"]) if rows else None
 
     async def take(self, key: str, *, issuer: str, now: float) -> str | None:
         """Use the link up; the user, None when it was used, has expired or never was."""
