@@ -35,6 +35,7 @@ def measured(tmp_path_factory):
     return orjson.loads(out.read_bytes()), done.stdout
 
 
+@pytest.mark.soak
 def test_every_case_is_measured_beside_the_bare_driver(measured):
     result, _ = measured
     by_clients = {(row["case"], row["clients"]) for row in result["cases"]}
@@ -53,12 +54,14 @@ def test_every_case_is_measured_beside_the_bare_driver(measured):
     assert "sdk_client" in result["cases"][0]
 
 
+@pytest.mark.soak
 def test_the_noisy_tenant_is_refused_and_the_other_is_served(measured):
     noise = measured[0]["noisy_neighbour"]
     assert noise["quiet"]["calls"] == noise["noisy"]["calls"] > 0
     assert noise["served"] > 0
 
 
+@pytest.mark.soak
 def test_the_table_names_every_target_and_what_was_measured_on(measured):
     result, printed = measured
     assert all(what in printed for what, *_ in result["verdicts"])
