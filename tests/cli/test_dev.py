@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.conftest import Place
 from tests.conftest import Server
+from tests.identity import SECRET_KEY
 
 PATIENCE_SECONDS = 240
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -198,7 +199,11 @@ def test_a_wrong_password_of_an_external_database_is_a_clear_refusal(neo4j_serve
 
 
 def test_an_external_database_is_used_and_no_other_started(neo4j_server: Server, tmp_path: Path) -> None:
-    external = {"NEO4J_URI": neo4j_server.uri, "NEO4J_PASSWORD": neo4j_server.password}
+    external = {
+        "NEO4J_URI": neo4j_server.uri,
+        "NEO4J_PASSWORD": neo4j_server.password,
+        "GRAPHKEEP_SECRET_KEY": SECRET_KEY,
+    }
     place = Place(tmp_path / "home", extra=external)
     place.launch()
     try:
