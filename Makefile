@@ -8,8 +8,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # uv installs ten times faster; where it cannot reach what pip is configured to reach, pip does it.
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r $(1) || $(PIP) install --require-hashes -r $(1)
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
-# 15 minutes are what a whole run may take; pytest is stopped at 20, so that a hanging test shows itself.
-PYTEST := timeout --signal=INT --kill-after=30 1200 $(BIN)/python -m pytest
+# Two processes, each with a database of its own: much of the time is waiting. 15 minutes are what a whole run may take;
+# pytest is stopped at 20, so that a hanging test shows itself.
+PYTEST := timeout --signal=INT --kill-after=30 1200 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run test-deps test check bench soak format lock docs clean

@@ -33,6 +33,29 @@ class Server:
         return await Database.connect(self.uri, self.user, self.password, self.database, pool_size=pool_size)
 
 
+FIGURES = "figures"
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """``show(text)``: text that stands below the results of the whole run, whichever process measured it."""
+    return lambda text: record_property(FIGURES, text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    shown = [
+        text
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, text in report.user_properties
+        if name == FIGURES
+    ]
+    if shown:
+        terminalreporter.section("measured")
+        for text in shown:
+            terminalreporter.write_line(str(text))
+
+
 @pytest_asyncio.fixture(scope="session")
 async def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
     """The server named by GRAPHKEEP_TEST_NEO4J (with GRAPHKEEP_TEST_NEO4J_PASSWORD), else one of our own."""

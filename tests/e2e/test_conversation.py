@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,14 +130,13 @@ async def test_the_whole_conversation_is_kept_with_its_speakers_times_and_source
 
 
 async def test_the_turns_that_answer_a_question_are_found_better_than_by_any_baseline(
-    memory: Memory, capsys: pytest.CaptureFixture[str]
+    memory: Memory, show: Callable[[str], None]
 ) -> None:
     facts, any_type = await memory.figures(entity_types=["Fact"]), await memory.figures()
-    with capsys.disabled():
-        print(f"\n{len(memory.turns)} turns, {len(memory.questions)} questions: recall@5 / recall@10 / MRR")
-        for name, figures in memory.baselines.items():
-            print(f"  {figures}  {name}")
-        print(f"  {facts}  graph_search, facts alone\n  {any_type}  graph_search, every type")
+    show(f"{len(memory.turns)} turns, {len(memory.questions)} questions: recall@5 / recall@10 / MRR")
+    for name, figures in memory.baselines.items():
+        show(f"  {figures}  {name}")
+    show(f"  {facts}  graph_search, facts alone\n  {any_type}  graph_search, every type")
     best = max(figures.ten for figures in memory.baselines.values())
     if "vectors alone" in memory.baselines:
         assert min(facts.ten, any_type.ten) > best

@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,16 +192,20 @@ async def test_foreign_writes_change_no_byte_of_an_answer(measured: Measured, to
         assert measured.after[title] == answer, title
 
 
-async def test_above_500_vectors_recall_is_kept_with_and_without_foreign_writes(measured: Measured) -> None:
-    print(f"recall of exact: {measured.recall_before:.4f} alone, {measured.recall_after:.4f} beside {FOREIGN} others")
+async def test_above_500_vectors_recall_is_kept_with_and_without_foreign_writes(
+    measured: Measured, show: Callable[[str], None]
+) -> None:
+    show(f"recall of exact: {measured.recall_before:.4f} alone, {measured.recall_after:.4f} beside {FOREIGN} others")
     assert measured.recall_before >= 0.99
     assert measured.recall_after >= 0.99
     assert set(measured.sizes) == {K}
 
 
-async def test_a_foreign_crowd_around_the_query_does_not_slow_a_search_beyond_a_bound(measured: Measured) -> None:
+async def test_a_foreign_crowd_around_the_query_does_not_slow_a_search_beyond_a_bound(
+    measured: Measured, show: Callable[[str], None]
+) -> None:
     """Fault 23. No byte channel is measured here, only that time does not grow with another's records."""
-    print(f"fastest search: {measured.seconds_before:.4f} s alone, {measured.seconds_after:.4f} s beside {FOREIGN}")
+    show(f"fastest search: {measured.seconds_before:.4f} s alone, {measured.seconds_after:.4f} s beside {FOREIGN}")
     assert measured.seconds_after <= 5 * measured.seconds_before + 0.1
 
 
