@@ -361,7 +361,8 @@ STATS: Final = statement(
       RETURN collect({type: type, entities: entities, orphaned: orphaned, stale: stale}) AS types
     }
     CALL {
-      MATCH (a:Entity {tenant: $tenant}) WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
       MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
       WITH a.id AS f, type(r) AS t, b.id AS g,
         max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END) AS weight,
@@ -387,7 +388,8 @@ COUNT_ENTITIES: Final = statement(
 COUNT_RELATIONS: Final = statement(
     "memory.count_relations",
     """
-    MATCH (a:Entity {tenant: $tenant}) WHERE a.layer IN $layers AND a.id IS NOT NULL
+    MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+    WHERE a.layer IN $layers AND a.id IS NOT NULL
     MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
     RETURN a.layer AS layer, type(r) AS name, count(*) AS number
     """,
