@@ -9,8 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r $(1) || $(PIP) install --require-hashes -r $(1)
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
 # Two processes, each with a database of its own: much of the time is waiting. 15 minutes are what a whole run may take;
-# pytest is stopped at 26, so that a hanging test shows itself.
-PYTEST := timeout --signal=INT --kill-after=30 1560 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# pytest is stopped at 45, far beyond, so that only a hanging test meets it.
+PYTEST := timeout --signal=INT --kill-after=30 2700 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run test-deps test check bench soak format lock docs clean
