@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -37,11 +38,13 @@ async def gateway(home: Path) -> AsyncIterator[Path]:
         await writer.drain()
         writer.close()
 
-    path = home / "run" / "gateway.sock"
-    server = await asyncio.start_unix_server(answer, path)
-    yield path
-    server.close()
-    await server.wait_closed()
+    # A socket's path has 107 bytes at most (unix(7)): the folder of a test may be longer than a home.
+    with tempfile.TemporaryDirectory(prefix="gk ") as folder:
+        path = Path(folder) / "gateway.sock"
+        server = await asyncio.start_unix_server(answer, path)
+        yield path
+        server.close()
+        await server.wait_closed()
 
 
 async def ask(port: int, authority: Path) -> httpx2.Response:

@@ -59,7 +59,10 @@ async def test_two_tenants_on_one_connection_and_one_session_id_each_see_their_o
             headers = {"Mcp-Session-Id": "the same for both", "Authorization": f"Bearer {token}"}
             params = {"name": "graph_search", "arguments": {"query": "What does Charlie like?"}}
             body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-            answer = message_of(await client.post("/mcp", json=body, headers=headers))
+            while (said := await client.post("/mcp", json=body, headers=headers)).status_code == 503:
+                assert other not in said.text
+                await asyncio.sleep(float(said.headers["Retry-After"]))  # as clients do on a busy machine
+            answer = message_of(said)
             assert answer["id"] == number
             text = json.dumps(answer)
             assert other not in text
