@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from app.store.control.revocations import Revocation, RevocationKind, member_key, revoke_in
 from app.store.database import ControlSession, Writing
 from app.store.statement import statement
 
 __all__ = ["GrantRecord", "GrantStore"]
+
+LONGEST_LIST: Final = 500
 
 ADD = statement(
     "grants.add",
@@ -29,9 +34,32 @@ LATEST = statement(
     """,
     control=True,
 )
+# Of what is listed none has ended: by itself, by its own revocation, or by that of its client, user or membership.
+_LIVING: Final = """
+    WHERE g.revoked_at IS NULL AND g.expires_at > $now
+      AND NOT EXISTS { MATCH (r:_Revocation {id: 'client:' + g.client}) }
+      AND NOT EXISTS {
+        MATCH (r:_Revocation)
+        WHERE r.id IN ['member:' + g.user + '|' + g.tenant, 'user:' + g.user] AND r.before >= g.created_at * 1000
+      }
+    RETURN properties(g) AS grant ORDER BY g.last_used DESC, g.id LIMIT $limit
+    """
+OF_USER = statement("grants.of_user", f"MATCH (g:_Grant {{user: $user}}) {_LIVING}", control=True)
+OF_TENANT = statement("grants.of_tenant", f"MATCH (g:_Grant {{tenant: $of}}) {_LIVING}", control=True)
+ALL = statement("grants.all", f"MATCH (g:_Grant) {_LIVING}", control=True)
 TOUCH = statement(
     "grants.touch",
     "MATCH (g:_Grant {id: $id}) SET g.last_used = $now, g.expires_at = $expires_at RETURN g.id AS id",
+    writes=True,
+    control=True,
+)
+CHANGE = statement(
+    "grants.change",
+    """
+    MATCH (g:_Grant {id: $id}) WHERE g.revoked_at IS NULL
+    SET g.scopes = $scopes, g.read_layers = $read, g.write_layers = $write, g.write_layer = $into
+    RETURN g.id AS id
+    """,
     writes=True,
     control=True,
 )
@@ -106,9 +134,52 @@ class GrantStore:
         rows = await self._control.read(LATEST, user=user, client=client, issuer=issuer)
         return GrantRecord(**rows[0]["grant"]) if rows else None
 
+    async def of_user(self, user: str) -> list[GrantRecord]:
+        """What a person's clients may do at present, the last used first: at most 500, none that has ended by itself
+        or was revoked. ``client_name``, ``host`` and ``last_used`` say which is which."""
+        return self._living(await self._control.read(OF_USER, user=user, now=time.time(), limit=LONGEST_LIST))
+
+    async def of_tenant(self, tenant: str) -> list[GrantRecord]:
+        """The same of everyone in a tenant, ``user`` saying whose each is."""
+        return self._living(await self._control.read(OF_TENANT, of=tenant, now=time.time(), limit=LONGEST_LIST))
+
+    async def all(self) -> list[GrantRecord]:
+        """The same of everyone everywhere, for operators."""
+        return self._living(await self._control.read(ALL, now=time.time(), limit=LONGEST_LIST))
+
+    def _living(self, rows: list[dict[str, Any]]) -> list[GrantRecord]:
+        return [GrantRecord(**row["grant"]) for row in rows]
+
     async def touch(self, key: str, *, now: float, expires_at: float) -> None:
         """Note that the grant is in use, and until when it stays so at most."""
         await self._control.write(lambda writing: writing.run(TOUCH, id=key, now=now, expires_at=expires_at))
+
+    async def change(
+        self,
+        key: str,
+        *,
+        scopes: Collection[str],
+        read_layers: Collection[str],
+        write_layers: Collection[str],
+        write_layer: str | None,
+    ) -> bool:
+        """Give more or less under the same grant: access tokens that it gave end as the change reaches each replica,
+        and the next refresh gives what holds now. False: it was revoked meanwhile."""
+
+        async def work(writing: Writing) -> bool:
+            found = await writing.run(
+                CHANGE,
+                id=key,
+                scopes=sorted(scopes),
+                read=sorted(read_layers),
+                write=sorted(write_layers),
+                into=write_layer,
+            )
+            if found:
+                await revoke_in(writing, Revocation.of_change(key))
+            return bool(found)
+
+        return await self._control.write(work)
 
     async def revoke(self, key: str, *, reason: str, now: float) -> None:
         """End a grant: its refresh tokens at once, its access tokens as the revocation reaches each replica."""
