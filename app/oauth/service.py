@@ -75,6 +75,7 @@ class AuthorizationServer:
         ring: Callable[[], Awaitable[KeyRing]] | None = None,
     ) -> None:
         control = database.control
+        self.control = control
         self.settings = settings
         self.addresses = settings.addresses
         self.policy = RedirectPolicy(settings.oauth.redirect_hosts)
@@ -123,6 +124,14 @@ class AuthorizationServer:
             if place is not None:
                 places.append(place)
         return sorted(places, key=lambda place: (place.tenant.admin, place.tenant.name.casefold(), place.tenant.id))
+
+    async def is_operator(self, user: str) -> bool:
+        """Whether this subject operates the gateway: a member of the operators' tenant."""
+        for membership in await self.users.memberships(user):
+            tenant = await self.tenants.by_id(membership.tenant)
+            if tenant is not None and tenant.admin:
+                return True
+        return False
 
     async def place_of(self, grant: GrantRecord) -> Place | None:
         """Where a grant is valid at present, None when it no longer is: revoked, or the person or tenant is gone."""

@@ -16,7 +16,7 @@ from app.store.control.revocations import Revocation, revoke_in
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["Membership", "User", "Users", "check_email", "default_layers"]
+__all__ = ["Membership", "User", "Users", "check_email", "check_layers", "default_layers"]
 
 _USER: Final = "u.id AS id, u.email AS email, u.created AS created"
 _MEMBERSHIP: Final = "m.user AS user, m.tenant AS tenant, m.role AS role, m.read AS read, m.write AS write"
@@ -44,8 +44,20 @@ PUT_MEMBERSHIP = statement(
 )
 DELETE_MEMBERSHIP = statement(
     "users.delete_membership",
-    "MATCH (m:_Membership {id: $id}) WITH m, m.user AS user DELETE m RETURN user",
+    "MATCH (m:_Membership {id: $id}) WITH m, m.user AS user, m.role AS role DELETE m RETURN user, role",
     writes=True,
+    control=True,
+)
+# Two changes of one tenant's members go one after the other, so that two owners cannot both step down.
+LOCK_TENANT = statement(
+    "users.lock_tenant",
+    "MATCH (t:_Tenant {id: $tenant}) SET t.touched = $now RETURN t.id AS id",
+    writes=True,
+    control=True,
+)
+OTHER_OWNER = statement(
+    "users.other_owner",
+    "MATCH (m:_Membership {tenant: $tenant}) WHERE m.role = 'owner' AND m.user <> $user RETURN m.user AS user LIMIT 1",
     control=True,
 )
 MEMBERSHIP = statement("users.membership", f"MATCH (m:_Membership {{id: $id}}) RETURN {_MEMBERSHIP}", control=True)
@@ -186,20 +198,24 @@ class Users:
         read_layers: Iterable[str] | None = None,
         write_layers: Iterable[str] | None = None,
     ) -> Membership:
-        """Make the user a member, or change what they are; None means the role's default layers.
+        """Make the user a member, or change what they are.
 
-        A lower role or a layer taken away revokes every token of this user in the tenant, in the same transaction
-        (partition rule 3).
+        Layers that are None: for a new member the role's default ones; otherwise those held until now, as far as the
+        role may hold them. A lower role or a layer taken away revokes every token of this user in the tenant, in the
+        same transaction (partition rule 3).
 
         Raises:
             InvalidInput: ``*`` for someone who is not an owner, or layers to write for a reader.
+            Conflict: the tenant would have no owner any more.
         """
-        default_read, default_write = default_layers(role)
-        read = default_read if read_layers is None else frozenset(read_layers)
-        write = default_write if write_layers is None else frozenset(write_layers)
-        _check_layers(role, read, write)
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK_TENANT, tenant=tenant, now=_now())
+            found = await writing.run(MEMBERSHIP, id=_id(user, tenant))
+            kept_read, kept_write = _kept_layers(role, Membership.of(found[0]) if found else None)
+            read = kept_read if read_layers is None else frozenset(read_layers)
+            write = kept_write if write_layers is None else frozenset(write_layers)
+            check_layers(role, read, write)
             rows = await writing.run(
                 PUT_MEMBERSHIP,
                 id=_id(user, tenant),
@@ -210,6 +226,8 @@ class Users:
                 write=sorted(write),
                 now=_now(),
             )
+            if rows[0]["old_role"] == Role.OWNER.value and role is not Role.OWNER:
+                await _keep_an_owner(writing, user, tenant)
             if _narrowed(rows[0]):
                 await revoke_in(writing, Revocation.of_member(user, tenant))
             return rows
@@ -217,10 +235,17 @@ class Users:
         return Membership.of((await self._control.write(work))[0])
 
     async def remove_membership(self, user: str, tenant: str) -> bool:
-        """End the membership and revoke the user's tokens in the tenant; False if there was none."""
+        """End the membership and revoke the user's tokens in the tenant; False if there was none.
+
+        Raises:
+            Conflict: the tenant would have no owner any more.
+        """
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK_TENANT, tenant=tenant, now=_now())
             rows = await writing.run(DELETE_MEMBERSHIP, id=_id(user, tenant))
+            if rows and rows[0]["role"] == Role.OWNER.value:
+                await _keep_an_owner(writing, user, tenant)
             if rows:
                 await revoke_in(writing, Revocation.of_member(user, tenant))
             return rows
@@ -238,7 +263,32 @@ class Users:
         return user, user.id == minted
 
 
-def _check_layers(role: Role, read: frozenset[str], write: frozenset[str]) -> None:
+async def _keep_an_owner(writing: Writing, user: str, tenant: str) -> None:
+    if not await writing.run(OTHER_OWNER, tenant=tenant, user=user):
+        raise Conflict(
+            "this is the tenant's only owner, and a tenant keeps at least one. Make someone else an owner first. "
+            "Nothing was changed."
+        )
+
+
+def _kept_layers(role: Role, before: Membership | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Layers of someone whose role is set and whose layers are not named."""
+    read, write = default_layers(role)
+    if before is None or (role is Role.OWNER and before.role is not Role.OWNER):
+        return read, write
+    if role is Role.OWNER or EVERY_LAYER not in before.read_layers:
+        read = before.read_layers
+    if before.role is not Role.READER and (role is Role.OWNER or EVERY_LAYER not in before.write_layers):
+        write = before.write_layers
+    return read, frozenset() if role is Role.READER else write if EVERY_LAYER in read else write & read
+
+
+def check_layers(role: Role, read: frozenset[str], write: frozenset[str]) -> None:
+    """Refuse layers that the role cannot hold.
+
+    Raises:
+        InvalidInput: ``*`` for someone who is not an owner, or layers to write for a reader.
+    """
     if role is not Role.OWNER and EVERY_LAYER in read | write:
         raise InvalidInput("only an owner holds every layer (`*`); name the layers of others.", field="layers")
     if role is Role.READER and write:
