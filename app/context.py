@@ -9,6 +9,7 @@ from typing import Final
 
 __all__ = [
     "EVERY_LAYER",
+    "NO_RULES",
     "SCOPES",
     "TENANT_WIDE",
     "TENANT_WIDE_NAME",
@@ -18,6 +19,7 @@ __all__ = [
     "RequestContext",
     "Role",
     "Scope",
+    "TenantRules",
     "layer_from_name",
     "layer_name",
 ]
@@ -99,6 +101,22 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantRules:
+    """What was set for one tenant alone; None: as the gateway is configured."""
+
+    calls_per_minute: float | None = None
+    burst: int | None = None
+    quota_entities: int | None = None
+    quota_relations: int | None = None
+    single_valued: frozenset[str] | None = None
+    """Relations of which an entity has one at a time."""
+
+
+NO_RULES: Final = TenantRules()
+"""A tenant like any other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Who calls, for which tenant, and how far they may go. Made only from a verified token."""
 
@@ -117,6 +135,7 @@ class Principal:
     grant: Grant
     tenant_layers: frozenset[str] = frozenset({TENANT_WIDE})
     """All layers of the tenant that exist now, tenant-wide included: what ``EVERY_LAYER`` stands for."""
+    rules: TenantRules = NO_RULES
 
     def readable(self) -> frozenset[str]:
         """Layers that this principal may read."""

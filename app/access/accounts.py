@@ -14,12 +14,12 @@ from app.oauth.personal import DEFAULT_DAYS, mint_personal_token
 from app.oauth.vault import Vault
 from app.store.control.audit import Audit
 from app.store.control.keys import Keys
-from app.store.control.tenants import HOME_TENANT, Tenant, Tenants, TenantState
+from app.store.control.tenants import HOME_TENANT, Tenant, Tenants, TenantState, check_layer_name
 from app.store.control.tokens import PersonalToken, PersonalTokens
 from app.store.control.users import Membership, User, Users
 from app.store.session import ControlSession
 
-__all__ = ["DEFAULT_OWNER", "Accounts", "CreatedToken", "FirstOwner"]
+__all__ = ["COMMAND", "DEFAULT_OWNER", "Accounts", "CreatedToken", "FirstOwner"]
 
 DEFAULT_OWNER: Final = "owner@graphkeep.internal"
 """Address of the first owner where nobody named another: `.internal` is reserved for private use (ICANN, 2024)."""
@@ -101,23 +101,56 @@ class Accounts:
         await self.audit.append(tenant=tenant.id, actor=actor, action="tenant.create", target=tenant.id)
         return tenant
 
-    async def set_tenant_state(self, name: str, state: TenantState, *, actor: str = COMMAND) -> Tenant:
+    async def rename_tenant(self, which: str | Tenant, name: str, *, actor: str = COMMAND) -> Tenant:
+        """Give a tenant another name; tokens, connections and records stay.
+
+        Raises:
+            NotFound: no such tenant. InvalidInput: a bad name. Conflict: it is taken, or the tenant keeps its name.
+        """
+        tenant = await self.tenant(which)
+        if tenant.admin or tenant.name == HOME_TENANT:
+            raise Conflict(
+                f"{tenant.name!r} keeps its name: settings and local clients find the tenant by it. Nothing was changed."
+            )
+        renamed = await self.tenants.rename(tenant.id, name)
+        if renamed is None:
+            raise _no_tenant(tenant.name)
+        detail = {"from": tenant.name, "to": renamed.name}
+        await self.audit.append(tenant=tenant.id, actor=actor, action="tenant.rename", target=tenant.id, detail=detail)
+        return renamed
+
+    async def add_layer(self, which: str | Tenant, layer: str, *, actor: str = COMMAND) -> Tenant:
+        """Make a layer exist (partition rule 1).
+
+        Raises:
+            NotFound: no such tenant. InvalidInput: a bad name. Conflict: the layer exists.
+        """
+        tenant, name = await self.tenant(which), check_layer_name(layer)
+        if name in tenant.layers:
+            raise Conflict(f"the layer {name!r} exists already. Nothing was changed.")
+        changed = await self.tenants.add_layers(tenant.id, [name])
+        await self.audit.append(tenant=tenant.id, actor=actor, action="layer.add", target=name, layers=[name])
+        return changed or tenant
+
+    async def set_tenant_state(self, which: str | Tenant, state: TenantState, *, actor: str = COMMAND) -> Tenant:
         """Suspend, resume or delete a tenant; its tokens follow within 5 seconds.
 
         Raises:
             NotFound: no such tenant. Conflict: it is the operators' own.
         """
-        tenant = await self.tenant(name)
+        tenant = await self.tenant(which)
         if tenant.admin and state is not TenantState.ACTIVE:
             raise Conflict("the operators' tenant stays active; nobody could undo this otherwise. Nothing was changed.")
         changed = await self.tenants.set_state(tenant.id, state)
+        if changed is None:
+            raise _no_tenant(tenant.name)
         await self.audit.append(tenant=tenant.id, actor=actor, action=f"tenant.{state.value}", target=tenant.id)
-        return changed or tenant
+        return changed
 
     async def add_user(
         self,
         email: str,
-        tenant_name: str,
+        which: str | Tenant,
         role: Role,
         *,
         read_layers: Sequence[str] | None = None,
@@ -126,35 +159,71 @@ class Accounts:
     ) -> tuple[User, Membership]:
         """Make the user a member of the tenant, or change what they are there. Layer names as people write them.
 
+        A member whose layers are not named keeps them, as far as the role may hold them.
+
         Raises:
             InvalidInput: no e-mail address, a bad layer name or layers that the role cannot hold.
-            NotFound: no such tenant.
+            NotFound: no such tenant. Conflict: the tenant would have no owner any more.
         """
-        tenant = await self.tenant(tenant_name)
+        tenant = await self.tenant(which)
+        user = await self.users.ensure(email)
+        return user, await self._put(user, tenant, role, read_layers, write_layers, action="user.add", actor=actor)
+
+    async def change_user(
+        self,
+        who: str | User,
+        which: str | Tenant,
+        *,
+        role: Role | None = None,
+        read_layers: Sequence[str] | None = None,
+        write_layers: Sequence[str] | None = None,
+        actor: str = COMMAND,
+    ) -> Membership:
+        """Change role or layers of someone who is a member already; what is None stays, as far as the role allows.
+
+        Raises:
+            InvalidInput: a bad layer name or layers that the role cannot hold.
+            NotFound: no such tenant, user or membership. Conflict: the tenant would have no owner any more.
+        """
+        tenant, user, held = await self._member(who, which)
+        return await self._put(
+            user, tenant, role or held.role, read_layers, write_layers, action="user.change", actor=actor
+        )
+
+    async def _put(
+        self,
+        user: User,
+        tenant: Tenant,
+        role: Role,
+        read_layers: Sequence[str] | None,
+        write_layers: Sequence[str] | None,
+        *,
+        action: str,
+        actor: str,
+    ) -> Membership:
         read = None if read_layers is None else layers_from_names(read_layers)
         write = None if write_layers is None else layers_from_names(write_layers)
-        user = await self.users.ensure(email)
         membership = await self.users.put_membership(user.id, tenant.id, role, read_layers=read, write_layers=write)
         await self.tenants.add_layers(tenant.id, {*(read or ()), *(write or ())} - {EVERY_LAYER, TENANT_WIDE})
         await self.audit.append(
-            tenant=tenant.id, actor=actor, action="user.add", target=user.id, detail={"role": role.value}
+            tenant=tenant.id, actor=actor, action=action, target=user.id, detail={"role": role.value}
         )
-        return user, membership
+        return membership
 
-    async def remove_user(self, email: str, tenant_name: str, *, actor: str = COMMAND) -> None:
+    async def remove_user(self, who: str | User, which: str | Tenant, *, actor: str = COMMAND) -> None:
         """End a membership; the user's tokens for the tenant stop within 5 seconds.
 
         Raises:
-            NotFound: no such tenant, user or membership.
+            NotFound: no such tenant, user or membership. Conflict: it is the tenant's only owner.
         """
-        tenant, user, _ = await self._member(email, tenant_name)
+        tenant, user, _ = await self._member(who, which)
         await self.users.remove_membership(user.id, tenant.id)
         await self.audit.append(tenant=tenant.id, actor=actor, action="user.remove", target=user.id)
 
     async def create_token(
         self,
-        email: str,
-        tenant_name: str,
+        who: str | User,
+        which: str | Tenant,
         *,
         scopes: Sequence[str] | None = None,
         read_layers: Sequence[str] | None = None,
@@ -168,7 +237,7 @@ class Accounts:
             InvalidInput: days, a scope or a layer name. Forbidden: more than the member holds.
             NotFound: no such tenant, user or membership. StartError: keys sealed with another secret key.
         """
-        tenant, user, membership = await self._member(email, tenant_name)
+        tenant, user, membership = await self._member(who, which)
         grant = make_grant(
             membership,
             grant_id="",
@@ -247,38 +316,47 @@ class Accounts:
             operator=tenant.admin,
             grant=grant,
             tenant_layers=tenant.all_layers(),
+            rules=tenant.rules,
         )
 
-    async def tenant(self, name: str) -> Tenant:
-        """The tenant of that name.
+    async def tenant(self, which: str | Tenant) -> Tenant:
+        """The tenant of that name; one that is at hand already is the answer.
 
         Raises:
             NotFound: there is none.
         """
-        tenant = await self.tenants.by_name(name)
+        if isinstance(which, Tenant):
+            return which
+        tenant = await self.tenants.by_name(which)
         if tenant is None or tenant.state is TenantState.DELETED:
-            raise NotFound(f"there is no tenant named {name!r}; `graphkeep tenant add` makes one.")
+            raise _no_tenant(which)
         return tenant
 
-    async def user(self, email: str) -> User:
-        """The user with that address.
+    async def user(self, who: str | User) -> User:
+        """The user with that address; one that is at hand already is the answer.
 
         Raises:
             NotFound: there is none.
         """
-        user = await self.users.by_email(email)
+        if isinstance(who, User):
+            return who
+        user = await self.users.by_email(who)
         if user is None:
-            raise NotFound(f"there is no user with the address {email!r}; `graphkeep user add` makes one.")
+            raise NotFound(f"there is no user with the address {who!r}; `graphkeep user add` makes one.")
         return user
 
-    async def _member(self, email: str, tenant_name: str) -> tuple[Tenant, User, Membership]:
-        tenant, user = await self.tenant(tenant_name), await self.user(email)
+    async def _member(self, who: str | User, which: str | Tenant) -> tuple[Tenant, User, Membership]:
+        tenant, user = await self.tenant(which), await self.user(who)
         membership = await self.users.membership(user.id, tenant.id)
         if membership is None:
             raise NotFound(
                 f"{user.email} is no member of the tenant {tenant.name!r}; `graphkeep user add` changes that."
             )
         return tenant, user, membership
+
+
+def _no_tenant(name: str) -> NotFound:
+    return NotFound(f"there is no tenant named {name!r}; `graphkeep tenant add` makes one.")
 
 
 def _record(token_id: str, expires: int, user: User, tenant: Tenant, grant: Grant, days: int) -> PersonalToken:

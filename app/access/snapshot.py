@@ -57,7 +57,7 @@ class Snapshot:
         self._every = every
         self._view: View | None = None
         self._read_at = -math.inf
-        self._saved = b""
+        self._saved: View | None = None
 
     @property
     def view(self) -> View:
@@ -99,7 +99,7 @@ class Snapshot:
         except (UnreadableSeal, OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the local snapshot is unreadable and was ignored", error=type(error).__name__)
             return False
-        self._saved = raw
+        self._saved = self._view
         return True
 
     async def refresh(self) -> View:
@@ -139,9 +139,9 @@ class Snapshot:
             await asyncio.sleep(self._every)
 
     async def _save(self, view: View) -> None:
-        raw = view.dump()
-        if raw == self._saved:
+        if self._saved is not None and view.same_as(self._saved):
             return
         with contextlib.suppress(OSError):  # a full disk must not end verification; the next change tries again
-            await asyncio.to_thread(write_private, self._file, self._sealer.seal(raw, PURPOSE).encode())
-            self._saved = raw
+            sealed = self._sealer.seal(view.dump(), PURPOSE).encode()
+            await asyncio.to_thread(write_private, self._file, sealed)
+            self._saved = view

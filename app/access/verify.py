@@ -145,6 +145,7 @@ def _check_life(judged: _Judged, view: View, now: float) -> None:
         revoked.names(RevocationKind.TOKEN, judged.token_id)
         or revoked.names(RevocationKind.GRANT, judged.grant.id)
         or revoked.names(RevocationKind.CLIENT, judged.client)
+        or revoked.ends(RevocationKind.CHANGE, judged.grant.id, judged.issued)
         or revoked.ends(RevocationKind.MEMBER, judged.member_key, judged.issued)
         or revoked.ends(RevocationKind.USER, judged.subject, judged.issued)
     ):
@@ -163,6 +164,7 @@ def _principal(judged: _Judged, tenant: Tenant) -> Principal:
         operator=operator,
         grant=_within(judged.grant, judged.role, operator=operator),
         tenant_layers=tenant.all_layers(),
+        rules=tenant.rules,
     )
 
 

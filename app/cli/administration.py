@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from app.access.accounts import Accounts
+from app.access.rules import LIMITS, set_limits, set_single_valued
 from app.access.service import accounts_of
 from app.cli.database import connected, reachable
 from app.cli.signin import sign_in_links
 from app.context import Role, layer_name
 from app.errors import InvalidInput
+from app.graph.vocabulary import relation_name
+from app.memory.timeline import SINGLE_VALUED
 from app.settings import Settings
 from app.store.control.tenants import HOME_TENANT, TenantState
 from app.store.control.tokens import PersonalToken
@@ -52,6 +55,22 @@ class Administration:
     async def resume_tenant(self, name: str) -> dict[str, Any]:
         """Let a suspended tenant go on."""
         return await self._set_state(name, TenantState.ACTIVE)
+
+    async def limit_tenant(self, name: str, changes: Mapping[str, float | None]) -> dict[str, Any]:
+        """Set limits of one tenant, where ``changes`` names any, and show them."""
+        found = await set_limits(self._accounts, name, changes) if changes else await self._accounts.tenant(name)
+        limits = {limit: getattr(found.rules, limit) for limit in LIMITS}
+        return {"id": found.id, "name": found.name, "limits": limits}
+
+    async def single_valued(self, name: str, relations: Sequence[str] | None, *, change: bool) -> dict[str, Any]:
+        """Show, or ``change`` first, of which relations a newer value ends the older one; None: the usual list."""
+        found = await self._accounts.tenant(name)
+        if change:
+            wanted = None if relations is None else [relation_name(each, field="relation") for each in relations]
+            found = await set_single_valued(self._accounts, name, wanted)
+        own = found.rules.single_valued
+        shown = SINGLE_VALUED if own is None else own
+        return {"id": found.id, "name": found.name, "single_valued": sorted(shown), "default": own is None}
 
     async def tenants(self) -> list[dict[str, Any]]:
         """Every tenant."""

@@ -14,7 +14,7 @@ from app.cli.client.reading import read_settings
 if TYPE_CHECKING:
     from app.cli.administration import Administration
 
-__all__ = ["tenants", "tokens", "users"]
+__all__ = ["Json", "answer", "do", "tenants", "tokens", "users"]
 
 tenants = typer.Typer(help="Tenants: each a memory of its own.", no_args_is_help=True)
 users = typer.Typer(help="People and what they are in a tenant.", no_args_is_help=True)
@@ -28,28 +28,28 @@ def tenant_add(
     name: Annotated[str, typer.Argument(help="Name, for example family-archive.")], as_json: Json = False
 ) -> None:
     """Make a tenant."""
-    made = _do(lambda administration: administration.add_tenant(name))
-    _answer(made, f"Tenant {made['name']} made. Next: graphkeep user add EMAIL --tenant '{made['name']}'", as_json)
+    made = do(lambda administration: administration.add_tenant(name))
+    answer(made, f"Tenant {made['name']} made. Next: graphkeep user add EMAIL --tenant '{made['name']}'", as_json)
 
 
 @tenants.command("suspend")
 def tenant_suspend(name: Annotated[str, typer.Argument(help="Name of the tenant.")], as_json: Json = False) -> None:
     """Refuse every call of a tenant; every gateway follows within 5 seconds. Its data stays."""
-    found = _do(lambda administration: administration.suspend_tenant(name))
-    _answer(found, f"Tenant {found['name']} is suspended. Undo it with: graphkeep tenant resume '{name}'", as_json)
+    found = do(lambda administration: administration.suspend_tenant(name))
+    answer(found, f"Tenant {found['name']} is suspended. Undo it with: graphkeep tenant resume '{name}'", as_json)
 
 
 @tenants.command("resume")
 def tenant_resume(name: Annotated[str, typer.Argument(help="Name of the tenant.")], as_json: Json = False) -> None:
     """Let a suspended tenant go on."""
-    found = _do(lambda administration: administration.resume_tenant(name))
-    _answer(found, f"Tenant {found['name']} is {found['state']}.", as_json)
+    found = do(lambda administration: administration.resume_tenant(name))
+    answer(found, f"Tenant {found['name']} is {found['state']}.", as_json)
 
 
 @tenants.command("list")
 def tenant_list(as_json: Json = False) -> None:
     """List the tenants."""
-    found = _do(lambda administration: administration.tenants())
+    found = do(lambda administration: administration.tenants())
     if as_json:
         emit({"tenants": found})
     for tenant in () if as_json else found:
@@ -71,8 +71,8 @@ def user_add(
     as_json: Json = False,
 ) -> None:
     """Make someone a member of a tenant, or change what they are there; print a link that signs them in once."""
-    made = _do(lambda administration: administration.add_user(email, tenant, role, read=read_layer, write=write_layer))
-    _answer(
+    made = do(lambda administration: administration.add_user(email, tenant, role, read=read_layer, write=write_layer))
+    answer(
         made,
         f"{made['email']} is {made['role']} of {made['tenant']}. Give them this link, it signs them in once:\n"
         + "\n".join(made["signin"]),
@@ -87,8 +87,8 @@ def user_remove(
     as_json: Json = False,
 ) -> None:
     """End a membership: the tokens that it gave stop within 5 seconds. The account stays."""
-    ended = _do(lambda administration: administration.remove_user(email, tenant))
-    _answer(ended, f"{email} does not belong to {tenant} any more.", as_json)
+    ended = do(lambda administration: administration.remove_user(email, tenant))
+    answer(ended, f"{email} does not belong to {tenant} any more.", as_json)
 
 
 @tokens.command("create")
@@ -109,12 +109,12 @@ def token_create(
     as_json: Json = False,
 ) -> None:
     """Make a token and print it once: only its id is stored."""
-    made = _do(
+    made = do(
         lambda administration: administration.create_token(
             user, tenant, scopes=scope, read=read_layer, write=write_layer, days=days
         )
     )
-    _answer(made, made["token"], as_json)
+    answer(made, made["token"], as_json)
 
 
 @tokens.command("list")
@@ -122,7 +122,7 @@ def token_list(
     user: Annotated[str | None, typer.Option(help="Only this user's.")] = None, as_json: Json = False
 ) -> None:
     """List tokens by id; the tokens themselves are stored nowhere."""
-    found = _do(lambda administration: administration.tokens(user))
+    found = do(lambda administration: administration.tokens(user))
     if as_json:
         emit({"tokens": found})
     for token in () if as_json else found:
@@ -135,18 +135,20 @@ def token_revoke(
     token_id: Annotated[str, typer.Argument(help="Id from `graphkeep token list`.")], as_json: Json = False
 ) -> None:
     """End a token; every gateway follows within 5 seconds."""
-    ended = _do(lambda administration: administration.revoke_token(token_id))
-    _answer(ended, f"Token {ended['id']} is revoked.", as_json)
+    ended = do(lambda administration: administration.revoke_token(token_id))
+    answer(ended, f"Token {ended['id']} is revoked.", as_json)
 
 
-def _answer(value: Mapping[str, Any], words: str, as_json: bool) -> None:
+def answer(value: Mapping[str, Any], words: str, as_json: bool) -> None:
+    """Print what a command found: a line of JSON for scripts, words for people."""
     if as_json:
         emit(value)
     else:
         say(words)
 
 
-def _do(work: Callable[[Administration], Awaitable[Any]]) -> Any:
+def do(work: Callable[[Administration], Awaitable[Any]]) -> Any:
+    """Run one piece of administration on the database that the settings lead to."""
     require("server")
     settings = read_settings()
     from app.cli.administration import administration

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import people
+from app.cli import people, rules
 from app.cli.client.console import emit, require, say
 from app.cli.client.reading import read_settings
 
@@ -20,7 +20,7 @@ commands = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-commands.add_typer(people.tenants, name="tenant")
+commands.add_typer(rules.tenants, name="tenant")
 commands.add_typer(people.users, name="user")
 commands.add_typer(people.tokens, name="token")
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Bucket", "LocalBucket"]
+__all__ = ["Bucket", "LocalBucket", "Rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast a bucket fills (tokens a minute), and what it holds at most."""
+
+    per_minute: float
+    burst: int
 
 
 class Bucket(Protocol):
     """Where tokens are spent; the same promise in process and in Redis."""
 
-    async def spend(self, key: str, cost: int) -> float:
-        """Spend ``cost`` tokens of ``key``.
+    async def spend(self, key: str, cost: int, rate: Rate) -> float:
+        """Spend ``cost`` tokens of ``key``, whose bucket fills at ``rate``.
 
         Returns the seconds until the same cost could be paid, 0.0 when it was. A cost above the burst needs a full
         bucket and leaves a debt, so it is possible and still paid for.
@@ -31,11 +40,7 @@ class LocalBucket:
     full; while none has, newcomers share one bucket, and nobody wins tokens by pushing others out.
     """
 
-    def __init__(
-        self, *, per_minute: float, burst: int, keys: int = 100_000, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._rate = per_minute / 60.0
-        self._burst = float(burst)
+    def __init__(self, *, keys: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys
         self._clock = clock
         self._full_at: OrderedDict[str, float] = OrderedDict()
@@ -44,18 +49,19 @@ class LocalBucket:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    async def spend(self, key: str, cost: int) -> float:
+    async def spend(self, key: str, cost: int, rate: Rate) -> float:
         """See :class:`Bucket`."""
         now = self._clock()
         if key not in self._full_at and len(self._full_at) >= self._keys:
             self._forget(now)
             if len(self._full_at) >= self._keys:
                 key = ""
-        tokens = self._burst - max(0.0, self._full_at.get(key, now) - now) * self._rate
-        missing = min(float(cost), self._burst) - tokens
+        speed = rate.per_minute / 60.0
+        tokens = rate.burst - max(0.0, self._full_at.get(key, now) - now) * speed
+        missing = min(cost, rate.burst) - tokens
         if missing > 1e-9:
-            return missing / self._rate
-        self._full_at[key] = now + (self._burst - tokens + cost) / self._rate
+            return missing / speed
+        self._full_at[key] = now + (rate.burst - tokens + cost) / speed
         self._full_at.move_to_end(key)
         return 0.0
 

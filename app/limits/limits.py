@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from app.context import Principal, RequestContext
 from app.contract import Cost, DeadlineClass, Tool
 from app.errors import InternalError, RateLimited
-from app.limits.bucket import Bucket, LocalBucket
+from app.limits.bucket import Bucket, LocalBucket, Rate
 from app.limits.bulkhead import Bulkhead, Kind
 from app.limits.deadlines import Deadlines
 from app.settings import LimitSettings
@@ -28,6 +28,7 @@ class Limits:
 
     def __init__(self, settings: LimitSettings, *, pool_size: int) -> None:
         self.bucket = _bucket(settings)
+        self._rate = Rate(settings.calls_per_minute, settings.burst)
         self.bulkhead = Bulkhead(
             slots={
                 Kind.READ: settings.concurrent_reads,
@@ -65,19 +66,24 @@ class Limits:
 
     async def _spend(self, principal: Principal, tool: Tool | None) -> None:
         cost = int(tool.cost if tool is not None else Cost.PLAIN)
-        seconds = await self.bucket.spend(f"{principal.tenant}\0{principal.client}", cost)
+        seconds = await self.bucket.spend(f"{principal.tenant}\0{principal.client}", cost, self._rate_of(principal))
         if seconds > 0:
             raise RateLimited(
                 f"This client has used up its calls for now; nothing was done. Try again in {seconds:.1f} s.",
                 retry_after_ms=max(1, round(seconds * 1000)),
             )
 
+    def _rate_of(self, principal: Principal) -> Rate:
+        own = principal.rules
+        if own.calls_per_minute is None and own.burst is None:
+            return self._rate
+        return Rate(own.calls_per_minute or self._rate.per_minute, own.burst or self._rate.burst)
+
 
 def _bucket(settings: LimitSettings) -> Bucket:
-    local = LocalBucket(per_minute=settings.calls_per_minute, burst=settings.burst)
+    local = LocalBucket()
     if settings.redis_url is None:
         return local
     from app.limits.redis import RedisBucket
 
-    url = settings.redis_url.get_secret_value()
-    return RedisBucket(url, per_minute=settings.calls_per_minute, burst=settings.burst, fallback=local)
+    return RedisBucket(settings.redis_url.get_secret_value(), fallback=local)

@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from app.limits.bucket import Bucket
+from app.limits.bucket import Bucket, Rate
 
 __all__ = ["RedisBucket"]
 
@@ -42,7 +42,7 @@ REST_SECONDS: Final = 1.0
 class RedisBucket:
     """Shared buckets; while Redis is away the process falls back to buckets of its own, with the same limits."""
 
-    def __init__(self, url: str, *, per_minute: float, burst: int, fallback: Bucket, prefix: str = "graphkeep") -> None:
+    def __init__(self, url: str, *, fallback: Bucket, prefix: str = "graphkeep") -> None:
         self._redis = aio.Redis.from_url(
             url,
             socket_timeout=ANSWER_SECONDS,
@@ -51,25 +51,23 @@ class RedisBucket:
             max_connections=32,
         )
         self._spend = self._redis.register_script(SPEND)
-        self._rate = per_minute / 60.0
-        self._burst = burst
         self._fallback = fallback
         self._prefix = prefix
         self._away_until: float | None = None
 
-    async def spend(self, key: str, cost: int) -> float:
+    async def spend(self, key: str, cost: int, rate: Rate) -> float:
         """See :class:`Bucket`."""
         if self._away_until is not None and time.monotonic() < self._away_until:
-            return await self._fallback.spend(key, cost)
+            return await self._fallback.spend(key, cost, rate)
         # Hashed: ids do not belong in another system's key space.
         name = f"{self._prefix}:bucket:{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
-            wait = cast("int", await self._spend(keys=[name], args=[self._rate, self._burst, cost]))
+            wait = cast("int", await self._spend(keys=[name], args=[rate.per_minute / 60.0, rate.burst, cost]))
         except (RedisError, OSError) as error:
             if self._away_until is None:
                 log.warning("Redis is away: each process counts for itself", error=type(error).__name__)
             self._away_until = time.monotonic() + REST_SECONDS
-            return await self._fallback.spend(key, cost)
+            return await self._fallback.spend(key, cost, rate)
         if self._away_until is not None:
             log.warning("Redis is back: limits are shared again")
             self._away_until = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.context import Deadline, Scope, layer_name
+from app.context import Deadline, Scope, TenantRules, layer_name
 from app.errors import CallError, InvalidInput, QuotaExceeded
 from app.graph.vocabulary import ENTITY_TYPES, RELATIONS
 from app.memory.queries import COUNT_ENTITIES, COUNT_RELATIONS
@@ -73,20 +73,21 @@ class Census:
             task.cancel()
         await asyncio.gather(*self._counting.values(), return_exceptions=True)
 
-    def check(self, tally: Tally, *, entities: int, relations: int) -> None:
+    def check(self, tally: Tally, rules: TenantRules, *, entities: int, relations: int) -> None:
         """Refuse what would pass the quota.
 
         Raises:
             QuotaExceeded: naming the quota, its size and the remedy.
         """
         for what, held, more, most in (
-            ("entities", tally.entities, entities, self._limits.quota_entities),
-            ("relations", tally.relations, relations, self._limits.quota_relations),
+            ("entities", tally.entities, entities, rules.quota_entities or self._limits.quota_entities),
+            ("relations", tally.relations, relations, rules.quota_relations or self._limits.quota_relations),
         ):
             if more and held + more > most:
                 raise QuotaExceeded(
                     f"this tenant may hold {most} {what} and that quota is used up. Delete or prune what is no longer "
-                    f"needed, or ask the operator to raise GRAPHKEEP_QUOTA_{what.upper()}. Nothing was applied."
+                    f"needed, or ask an operator to raise it: `graphkeep tenant limits NAME --{what} NUMBER` for this "
+                    f"tenant, GRAPHKEEP_QUOTA_{what.upper()} for all. Nothing was applied."
                 )
 
     def check_names(self, tally: Tally, layer: str, types: Iterable[str], verbs: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from app.errors import InvalidInput
 from app.graph.identity import clean_name, entity_id
 from app.graph.vocabulary import ENTITY_PROPERTIES, RELATION_PROPERTIES, relation_name, split_properties, type_name
 from app.memory.schemas import Batch, BatchEntity, RelateInput
-from app.memory.timeline import Said
+from app.memory.timeline import SINGLE_VALUED, Said
 
 __all__ = ["ALIAS_OF", "Mention", "Plan", "Reference", "plan_of"]
 
@@ -56,6 +56,7 @@ class Plan:
     """A checked call. ``relations`` are (from, to, what is said with the two ids as yet unresolved)."""
 
     single: bool
+    single_valued: frozenset[str]
     mentions: list[Mention] = field(default_factory=list)
     relations: list[tuple[Reference, Reference, Said]] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -69,16 +70,18 @@ class Plan:
         return sorted(named)
 
 
-def plan_of(arguments: RelateInput) -> Plan:
-    """Check the arguments and bring both modes into one form.
+def plan_of(arguments: RelateInput, single_valued: frozenset[str] = SINGLE_VALUED) -> Plan:
+    """Check the arguments and bring both modes into one form; ``single_valued`` are the tenant's own.
 
     Raises:
         InvalidInput: a rule is broken; the message names the field and a correct example.
     """
-    return _batch_plan(arguments.batch) if arguments.batch is not None else _single_plan(arguments)
+    if arguments.batch is not None:
+        return _batch_plan(arguments.batch, single_valued)
+    return _single_plan(arguments, single_valued)
 
 
-def _single_plan(arguments: RelateInput) -> Plan:
+def _single_plan(arguments: RelateInput, single_valued: frozenset[str]) -> Plan:
     missing = [name for name in _SINGLE if getattr(arguments, name) is None]
     if missing:
         raise InvalidInput(
@@ -86,7 +89,7 @@ def _single_plan(arguments: RelateInput) -> Plan:
             f"{', '.join(missing)}. Example: {_SINGLE_EXAMPLE}. For several at once use batch. Nothing was applied.",
             field=missing[0],
         )
-    plan = Plan(single=True, provenance=_provenance(arguments))
+    plan = Plan(True, single_valued, provenance=_provenance(arguments))
     weight = _unit(arguments.weight, "weight", plan.warnings)
     ends = []
     for side in ("from", "to"):
@@ -98,10 +101,10 @@ def _single_plan(arguments: RelateInput) -> Plan:
     return plan
 
 
-def _batch_plan(batch: Batch) -> Plan:
+def _batch_plan(batch: Batch, single_valued: frozenset[str]) -> Plan:
     if not batch.entities and not batch.relations:
         raise InvalidInput("batch has neither entities nor relations; give at least one.", field="batch")
-    plan = Plan(single=False, provenance=_provenance(batch))
+    plan = Plan(False, single_valued, provenance=_provenance(batch))
     local: dict[str, Mention] = {}
     for number, entity in enumerate(batch.entities):
         mention = _batch_mention(entity, f"batch.entities[{number}].", plan.warnings)
@@ -165,6 +168,7 @@ def _relate(plan: Plan, ends: tuple[Reference, Reference], said: Any, weight: fl
                 *(ends[0].id, relation, ends[1].id, weight),
                 valid_at=said.valid_at,
                 supersede=said.supersede,
+                exclusive=relation in plan.single_valued,
                 evidence=evidence or None,
                 native=native | plan.provenance,
                 extra=extra,

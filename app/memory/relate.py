@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from app.context import TenantRules
 from app.contract import Call, Json
 from app.embedding.provider import Embedder
 from app.errors import InvalidInput
@@ -30,7 +31,7 @@ from app.memory.queries import LOCK, WRITE
 from app.memory.report import Step, report
 from app.memory.resolving import Work, resolved, writing_scope
 from app.memory.schemas import RelateInput
-from app.memory.timeline import Relation, Triple, assert_relation
+from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.store.database import Database, Idempotency, Writing
 
@@ -58,7 +59,8 @@ async def relate(
         QuotaExceeded: the tenant holds all it may.
         CallError: what the store raises, with what is known of the outcome.
     """
-    plan = plan_of(arguments)
+    rules = call.principal.rules
+    plan = plan_of(arguments, SINGLE_VALUED if rules.single_valued is None else rules.single_valued)
     session = database.session(writing_scope(call.scope), deadline=call.deadline, request_id=call.request_id)
     tally = await census.of(call.scope.tenant, call.principal.tenant_layers | set(call.scope.layers))
     key = arguments.idempotency_key
@@ -68,7 +70,8 @@ async def relate(
     before = await _composed([(work.known[id_].own, entry) for id_, entry in work.involved().items()], vectors.key)
     await vectors.add(entity.passage for entity in before if not entity.embedded)
     for attempt in range(_ATTEMPTS):
-        writer = _Writer(work, vectors, census, tally, session.scope.write_layer or "", final=attempt == _ATTEMPTS - 1)
+        last = attempt == _ATTEMPTS - 1
+        writer = _Writer(work, vectors, census, tally, rules, layer=session.scope.write_layer or "", final=last)
         try:
             answer = await session.write(writer.run, idempotency=idempotency)
         except _Changed as change:
@@ -92,7 +95,18 @@ class _Growth:
 class _Writer:
     """One attempt. ``run`` may be called several times; what the last run added is counted once it is committed."""
 
-    def __init__(self, work: Work, vectors: Vectors, census: Census, tally: Tally, layer: str, *, final: bool) -> None:
+    def __init__(
+        self,
+        work: Work,
+        vectors: Vectors,
+        census: Census,
+        tally: Tally,
+        rules: TenantRules,
+        *,
+        layer: str,
+        final: bool,
+    ) -> None:
+        self._rules = rules
         self._work = work
         self._vectors = vectors
         self._census = census
@@ -159,7 +173,7 @@ class _Writer:
             types={stored.type for stored in own.values()},
             verbs={step.outcome.relation.relation for step in steps},
         )
-        self._census.check(self._tally, entities=growth.entities, relations=growth.relations)
+        self._census.check(self._tally, self._rules, entities=growth.entities, relations=growth.relations)
         self._census.check_names(self._tally, self._layer, growth.types, growth.verbs)
         self._growth = growth
         lacking = {entity.passage for entity in entities if self._vectors.lacks(entity)}

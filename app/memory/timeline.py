@@ -15,7 +15,7 @@ from app.memory.moments import moment_text, stored_moment
 __all__ = ["MENTION", "SINGLE_VALUED", "Outcome", "Relation", "Said", "Triple", "assert_relation"]
 
 SINGLE_VALUED: Final = frozenset({"WORKS_AT", "REPORTS_TO", "LOCATED_IN", "HOSTED_ON", "DEPLOYED_TO"})
-"""Relations with one value at a time unless a call says otherwise."""
+"""Relations with one value at a time, unless the tenant has a list of its own or a call says otherwise."""
 
 MENTION: Final = 0.05
 """What being mentioned again adds to a weight that the call does not raise."""
@@ -67,6 +67,8 @@ class Said:
     weight: float
     valid_at: datetime | None = None
     supersede: bool | None = None
+    exclusive: bool = False
+    """Whether the relation has one target at a time (a rule of the tenant)."""
     evidence: str | None = None
     native: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Said:
     def ends_others(self) -> bool:
         """Whether other targets of the same source and relation are rivals."""
         if self.supersede is None:
-            return self.relation in SINGLE_VALUED and self.valid_at is not None
+            return self.exclusive and self.valid_at is not None
         return self.supersede
 
 

@@ -82,6 +82,11 @@ class KeyRing:
         """Ids of all keys."""
         return frozenset(self._by_kid)
 
+    @property
+    def states(self) -> tuple[tuple[str, float, float | None], ...]:
+        """Which keys there are, and from when to when each signs: all that changes in a ring."""
+        return tuple((key.kid, key.active_from, key.retired) for key in self.keys)
+
     def current(self, now: float | None = None) -> SigningKey:
         """The key that signs at ``now``: the newest that is active.
 

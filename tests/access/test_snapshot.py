@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.access.accounts import Accounts
+from app.access.rules import set_limits, set_single_valued
 from app.access.snapshot import SNAPSHOT_FILE, Snapshot, SnapshotMissing
 from app.access.verify import Verifier
 from app.errors import DatabaseUnavailable, OAuthError, StartError
@@ -75,6 +76,23 @@ async def test_the_file_is_private_and_holds_nothing_readable(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert member.tenant.name not in file.read_text()
     assert not any(name.startswith(".") for name in os.listdir(tmp_path))
+
+
+async def test_what_was_set_for_one_tenant_alone_outlives_the_restart_and_an_unchanged_picture_is_not_written_again(
+    snapshot: Snapshot, member: Member, accounts: Accounts, away: Database, tmp_path: Path
+) -> None:
+    rules = {"burst": 7.0, "quota_entities": 9.0}
+    await set_limits(accounts, member.tenant.name, rules)
+    await set_single_valued(accounts, member.tenant.name, ["LIVES_IN"])
+    await snapshot.refresh()
+    written = (tmp_path / SNAPSHOT_FILE).read_bytes()
+    assert (await snapshot.refresh()).same_as(snapshot.view)
+    restarted = snapshot_of(away, tmp_path)
+    assert restarted.load()
+    held = Verifier(restarted).verify(member.token, ADDRESS).rules
+    assert (held.burst, held.quota_entities, held.single_valued) == (7, 9, frozenset({"LIVES_IN"}))
+    assert restarted.view.same_as(snapshot.view)
+    assert (tmp_path / SNAPSHOT_FILE).read_bytes() == written  # sealing draws a nonce: written anew it would differ
 
 
 async def test_a_tampered_file_is_ignored(snapshot: Snapshot, database: Database, tmp_path: Path) -> None:

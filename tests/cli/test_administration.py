@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.cli.administration import Administration
-from app.errors import Conflict, Forbidden, NotFound
+from app.errors import Conflict, Forbidden, InvalidInput, NotFound
 from app.settings import OAuthSettings, RunSettings, Settings
 from app.store.database import Database
 from tests.identity import SECRET_KEY, fresh_email, fresh_name
@@ -51,3 +51,26 @@ async def test_a_tenant_is_suspended_and_resumed_but_not_that_of_the_operators(a
     await administration.add_user(fresh_email(), "home", "owner")
     with pytest.raises(Conflict, match="stays active"):
         await administration.suspend_tenant("admin")
+
+
+async def test_limits_of_one_tenant_are_set_shown_and_brought_back(administration: Administration) -> None:
+    tenant = fresh_name("tenant")
+    await administration.add_tenant(tenant)
+    asked = {"calls_per_minute": 600.0, "quota_entities": 500_000.0}
+    assert (await administration.limit_tenant(tenant, asked))["limits"]["quota_entities"] == 500_000
+    with pytest.raises(InvalidInput, match="Nothing was changed"):
+        await administration.limit_tenant(tenant, {"burst": -1})
+    back = await administration.limit_tenant(tenant, {"quota_entities": None})
+    assert (back["limits"]["calls_per_minute"], back["limits"]["quota_entities"]) == (600, None)
+    assert (await administration.limit_tenant(tenant, {}))["limits"] == back["limits"]
+
+
+async def test_the_single_valued_relations_of_a_tenant_are_set_and_brought_back(administration: Administration) -> None:
+    tenant = fresh_name("tenant")
+    await administration.add_tenant(tenant)
+    assert (await administration.single_valued(tenant, None, change=False))["default"]
+    assert (await administration.single_valued(tenant, ["LIVES_IN"], change=True))["single_valued"] == ["LIVES_IN"]
+    assert (await administration.single_valued(tenant, [], change=True))["single_valued"] == []
+    with pytest.raises(InvalidInput):
+        await administration.single_valued(tenant, ["no relation!"], change=True)
+    assert "WORKS_AT" in (await administration.single_valued(tenant, None, change=True))["single_valued"]

@@ -12,75 +12,84 @@ from collections.abc import AsyncIterator
 import pytest
 import structlog
 
-from app.limits.bucket import Bucket, LocalBucket
+from app.limits.bucket import Bucket, LocalBucket, Rate
 from app.limits.redis import RedisBucket
 from tests.limits.conftest import RedisServer
 
 
 @contextlib.asynccontextmanager
-async def bucket_of(server: RedisServer, kind: str, *, per_minute: float, burst: int) -> AsyncIterator[Bucket]:
-    local = LocalBucket(per_minute=per_minute, burst=burst)
-    bucket: Bucket = local
+async def bucket_of(server: RedisServer, kind: str) -> AsyncIterator[Bucket]:
+    bucket: Bucket = LocalBucket()
     if kind == "Redis":
-        bucket = RedisBucket(server.url, per_minute=per_minute, burst=burst, fallback=local)
+        bucket = RedisBucket(server.url, fallback=bucket)
     yield bucket
     await bucket.close()
 
 
 async def test_a_burst_passes_and_the_next_waits_for_exactly_one_token(redis_server: RedisServer, kind: str) -> None:
-    async with bucket_of(redis_server, kind, per_minute=60, burst=5) as bucket:
-        assert [await bucket.spend("a", 1) for _ in range(5)] == [0.0] * 5
-        assert 0.8 < await bucket.spend("a", 1) <= 1.0
-        assert await bucket.spend("b", 1) == 0.0
+    rate = Rate(60, 5)
+    async with bucket_of(redis_server, kind) as bucket:
+        assert [await bucket.spend("a", 1, rate) for _ in range(5)] == [0.0] * 5
+        assert 0.8 < await bucket.spend("a", 1, rate) <= 1.0
+        assert await bucket.spend("b", 1, rate) == 0.0
 
 
 async def test_tokens_come_back_with_time(redis_server: RedisServer, kind: str) -> None:
-    async with bucket_of(redis_server, kind, per_minute=1200, burst=2) as bucket:
-        assert await bucket.spend("a", 2) == 0.0
+    rate = Rate(1200, 2)
+    async with bucket_of(redis_server, kind) as bucket:
+        assert await bucket.spend("a", 2, rate) == 0.0
         began = time.monotonic()
         async with asyncio.timeout(5):
-            while (wait := await bucket.spend("a", 1)) > 0:  # noqa: ASYNC110 - time itself is awaited
+            while (wait := await bucket.spend("a", 1, rate)) > 0:  # noqa: ASYNC110 - time itself is awaited
                 await asyncio.sleep(wait)
         assert 0.04 < time.monotonic() - began < 0.5
 
 
 async def test_a_refused_call_costs_nothing(redis_server: RedisServer, kind: str) -> None:
-    async with bucket_of(redis_server, kind, per_minute=60, burst=5) as bucket:
-        assert await bucket.spend("a", 3) == 0.0
-        first = await bucket.spend("a", 5)
+    rate = Rate(60, 5)
+    async with bucket_of(redis_server, kind) as bucket:
+        assert await bucket.spend("a", 3, rate) == 0.0
+        first = await bucket.spend("a", 5, rate)
         for _ in range(20):
-            assert await bucket.spend("a", 5) <= first
-        assert await bucket.spend("a", 2) == 0.0
+            assert await bucket.spend("a", 5, rate) <= first
+        assert await bucket.spend("a", 2, rate) == 0.0
 
 
 async def test_a_cost_above_the_burst_needs_a_full_bucket_and_is_paid_for(redis_server: RedisServer, kind: str) -> None:
-    async with bucket_of(redis_server, kind, per_minute=60, burst=5) as bucket:
-        assert await bucket.spend("a", 20) == 0.0
-        assert 15 < await bucket.spend("a", 1) <= 16
+    rate = Rate(60, 5)
+    async with bucket_of(redis_server, kind) as bucket:
+        assert await bucket.spend("a", 20, rate) == 0.0
+        assert 15 < await bucket.spend("a", 1, rate) <= 16
+
+
+async def test_two_tenants_may_have_rates_of_their_own(redis_server: RedisServer, kind: str) -> None:
+    async with bucket_of(redis_server, kind) as bucket:
+        assert [await bucket.spend("few", 1, Rate(1, 2)) == 0.0 for _ in range(4)] == [True, True, False, False]
+        assert [await bucket.spend("many", 1, Rate(1, 3)) == 0.0 for _ in range(4)] == [True, True, True, False]
 
 
 async def test_a_full_memory_never_gives_a_spent_bucket_back() -> None:
-    now = 0.0
-    bucket = LocalBucket(per_minute=60, burst=5, keys=100, clock=lambda: now)
-    assert await bucket.spend("abuser", 5) == 0.0
+    now, rate = 0.0, Rate(60, 5)
+    bucket = LocalBucket(keys=100, clock=lambda: now)
+    assert await bucket.spend("abuser", 5, rate) == 0.0
     for number in range(10_000):
-        await bucket.spend(f"crowd {number}", 1)
+        await bucket.spend(f"crowd {number}", 1, rate)
     assert len(bucket) <= 101
-    assert await bucket.spend("abuser", 1) > 0
+    assert await bucket.spend("abuser", 1, rate) > 0
     now = 10.0
-    assert await bucket.spend("newcomer", 5) == 0.0
-    assert await bucket.spend("abuser", 5) == 0.0
+    assert await bucket.spend("newcomer", 5, rate) == 0.0
+    assert await bucket.spend("abuser", 5, rate) == 0.0
 
 
 SPENDER = """
 import asyncio, sys
-from app.limits.bucket import LocalBucket
+from app.limits.bucket import LocalBucket, Rate
 from app.limits.redis import RedisBucket
 
 async def main():
     url, key = sys.argv[1:]
-    bucket = RedisBucket(url, per_minute=0.001, burst=20, fallback=LocalBucket(per_minute=60, burst=20))
-    passed = sum([await bucket.spend(key, 1) == 0.0 for _ in range(30)])
+    bucket = RedisBucket(url, fallback=LocalBucket())
+    passed = sum([await bucket.spend(key, 1, Rate(0.001, 20)) == 0.0 for _ in range(30)])
     await bucket.close()
     print(passed)
 
@@ -99,17 +108,17 @@ async def test_without_redis_the_limits_hold_in_process_and_return_to_redis_by_t
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.limits.redis.REST_SECONDS", 0.05)
-    local = LocalBucket(per_minute=0.001, burst=5)
-    bucket = RedisBucket(redis_server.url, per_minute=0.001, burst=5, fallback=local)
+    rate = Rate(0.001, 5)
+    bucket = RedisBucket(redis_server.url, fallback=LocalBucket())
     with structlog.testing.capture_logs() as logged:
-        assert await bucket.spend("a", 1) == 0.0
+        assert await bucket.spend("a", 1, rate) == 0.0
         await redis_server.stop()
-        passed = [await bucket.spend("a", 1) == 0.0 for _ in range(20)]
+        passed = [await bucket.spend("a", 1, rate) == 0.0 for _ in range(20)]
         assert passed == [True] * 5 + [False] * 15
         assert [line["event"] for line in logged] == ["Redis is away: each process counts for itself"]
         await redis_server.start()
         async with asyncio.timeout(10):
-            while await bucket.spend("b", 1) > 0 or len(logged) == 1:  # noqa: ASYNC110 - another process has no event
+            while await bucket.spend("b", 1, rate) > 0 or len(logged) == 1:  # noqa: ASYNC110 - another process has no event
                 await asyncio.sleep(0.02)
         assert logged[1]["event"] == "Redis is back: limits are shared again"
     await bucket.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,11 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.context import Grant, Principal, Role
+from app.context import NO_RULES, Grant, Principal, RequestContext, Role, TenantRules
 from app.contract import Arguments, Call, Cost, DeadlineClass, Tool
 from app.edge.context import context_of, with_context
 from app.edge.metrics import Metrics
-from app.errors import CallError
+from app.errors import CallError, RateLimited
 from app.limits.bulkhead import Kind
 from app.limits.limit import Limit
 from app.limits.limits import Limits, kind_of
@@ -177,3 +178,22 @@ async def test_a_tenant_beyond_its_slots_is_refused_while_another_is_served(serv
 def test_the_kind_of_a_tool_follows_its_declaration() -> None:
     kinds: dict[str, Kind] = {name: kind_of(found) for name, found in TOOLS.items()}
     assert kinds == {"look": Kind.READ, "search": Kind.READ, "change": Kind.WRITE, "everything": Kind.WHOLE_GRAPH}
+
+
+async def test_a_tenants_own_limits_count_instead_of_the_configured_ones() -> None:
+    limits = Limits(LimitSettings(calls_per_minute=1, burst=2), pool_size=50)
+    grant = Grant("g", frozenset(), frozenset(), frozenset(), None)
+
+    async def passed(tenant: str, rules: TenantRules) -> int:
+        principal = Principal("s", "c", tenant, "home", "d", Role.OWNER, False, grant, rules=rules)
+        count = 0
+        with contextlib.suppress(RateLimited):
+            while count < 10:
+                async with limits.admit(RequestContext("r", "a", principal=principal), TOOLS["look"]):
+                    count += 1
+        return count
+
+    assert await passed("usual", NO_RULES) == 2
+    assert await passed("more", TenantRules(burst=5)) == 5
+    assert await passed("less", TenantRules(calls_per_minute=1, burst=1)) == 1
+    await limits.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.context import Deadline, Grant, Principal, Role, Scope
+from app.context import NO_RULES, Deadline, Grant, Principal, Role, Scope, TenantRules
 from app.contract import Call
 from app.embedding.local import open_packaged
 from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity
@@ -52,17 +52,27 @@ class Failing(Packaged):
 class Agent:
     """One client of a tenant, with what it was granted."""
 
-    def __init__(self, service: MemoryService, tenant: str, layers: Sequence[str], write: str | None) -> None:
+    def __init__(
+        self,
+        service: MemoryService,
+        tenant: str,
+        layers: Sequence[str],
+        write: str | None,
+        rules: TenantRules = NO_RULES,
+    ) -> None:
         self.service = service
         self.tenant = tenant
         self.layers = tuple(layers)
         self.write = write
+        self.rules = rules
 
     def call(self, tool: str, digest: str = "") -> Call:
         writable = () if self.write is None else (self.write,)
         grant = Grant("g", frozenset(), frozenset(self.layers), frozenset(writable), self.write)
         principal = Principal(
-            "user", "client", self.tenant, "home", self.tenant, Role.OWNER, False, grant, frozenset({"", *self.layers})
+            *("user", "client", self.tenant, "home", self.tenant, Role.OWNER, False, grant),
+            tenant_layers=frozenset({"", *self.layers}),
+            rules=self.rules,
         )
         scope = Scope(self.tenant, self.layers, writable, self.write, "user")
         return Call(tool, "test", principal, scope, Deadline.after(60), _no_progress, digest)

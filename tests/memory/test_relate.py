@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.context import TenantRules
 from app.errors import Conflict, InvalidInput, QuotaExceeded
 from app.memory.service import MemoryService
 from app.store.database import Database
@@ -207,7 +208,21 @@ async def test_quotas_refuse_with_the_remedy_and_apply_nothing(
         await agent.relate("Ann", "USES", "Git")
     assert (await agent.stats())["nodes"]["total"] == 3
     await agent.relate("Vim", "USES", "Make")
+    agent.rules = TenantRules(quota_entities=4)
+    await agent.relate("Ann", "USES", "Git")
+    agent.rules = TenantRules(quota_entities=5, quota_relations=4)
+    with pytest.raises(QuotaExceeded, match="hold 4 relations"):
+        await agent.relate("Ann", "USES", "Emacs")
     await service.close()
+
+
+async def test_which_relations_have_one_value_at_a_time_is_the_tenants_own_rule(agent: Agent) -> None:
+    agent.rules = TenantRules(single_valued=frozenset({"LIVES_IN"}))
+    for relation in ("LIVES_IN", "WORKS_AT"):
+        for target, when in (("Rome", "2020-01-01"), ("Oslo", "2024-01-01")):
+            await agent.relate("Ann", relation, target, valid_at=when)
+    edges = await agent.edges("Ann")
+    assert {key[1:] for key in edges} == {("LIVES_IN", "oslo"), ("WORKS_AT", "rome"), ("WORKS_AT", "oslo")}
 
 
 async def test_a_partition_takes_at_most_two_hundred_types_and_relations_of_its_own(plain_agent: Agent) -> None:

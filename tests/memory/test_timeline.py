@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.memory.timeline import Relation, Said, Triple, assert_relation
+from app.memory.timeline import SINGLE_VALUED, Relation, Said, Triple, assert_relation
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -17,7 +17,8 @@ def year(number: int) -> datetime:
 
 
 def say(known: dict[Triple, Relation], target: str, when: datetime | None, **more: object) -> Relation:
-    said = Said("ann", str(more.pop("relation", "WORKS_AT")), target, 0.5, valid_at=when, **more)  # type: ignore[arg-type]
+    relation = str(more.pop("relation", "WORKS_AT"))
+    said = Said("ann", relation, target, 0.5, valid_at=when, exclusive=relation in SINGLE_VALUED, **more)  # type: ignore[arg-type]
     return assert_relation(known, said, NOW).relation
 
 

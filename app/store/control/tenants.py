@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from app.context import EVERY_LAYER, TENANT_WIDE, TENANT_WIDE_NAME
+from app.context import EVERY_LAYER, NO_RULES, TENANT_WIDE, TENANT_WIDE_NAME, TenantRules
 from app.errors import Conflict, InvalidInput, StartError
+from app.store.control.rules import read_rules, write_rules
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -25,7 +26,10 @@ _NAME: Final = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?\Z")
 _LAYER: Final = re.compile(r"[^\W_][\w:./-]{0,63}\Z")
 _RESERVED_LAYERS: Final = frozenset({TENANT_WIDE_NAME, "global", EVERY_LAYER, TENANT_WIDE})
 
-_FIELDS: Final = "t.id AS id, t.name AS name, t.data AS data, t.state AS state, t.layers AS layers, t.admin AS admin"
+_FIELDS: Final = (
+    "t.id AS id, t.name AS name, t.data AS data, t.state AS state, t.layers AS layers, t.admin AS admin, "
+    "t.rules AS rules"
+)
 
 CREATE = statement(
     "tenants.create",
@@ -43,7 +47,26 @@ BY_NAME = statement("tenants.by_name", f"MATCH (t:_Tenant {{key: $key}}) RETURN 
 ALL = statement("tenants.all", f"MATCH (t:_Tenant) RETURN {_FIELDS} ORDER BY t.key, t.id", control=True)
 SET_STATE = statement(
     "tenants.set_state",
-    f"MATCH (t:_Tenant {{id: $id}}) SET t.state = $state RETURN {_FIELDS}",
+    f"MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted' SET t.state = $state RETURN {_FIELDS}",
+    writes=True,
+    control=True,
+)
+RENAME = statement(
+    "tenants.rename",
+    f"MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted' SET t.key = $key, t.name = $name RETURN {_FIELDS}",
+    writes=True,
+    control=True,
+)
+# The key of a name holds no slash, so a deleted tenant's name can be given again.
+DELETE = statement(
+    "tenants.delete",
+    f"MATCH (t:_Tenant {{id: $id}}) SET t.state = 'deleted', t.key = '/' + t.id RETURN {_FIELDS}",
+    writes=True,
+    control=True,
+)
+SET_RULES = statement(
+    "tenants.set_rules",
+    f"MATCH (t:_Tenant {{id: $id}}) SET t.rules = $rules RETURN {_FIELDS}",
     writes=True,
     control=True,
 )
@@ -81,6 +104,7 @@ class Tenant:
     layers: frozenset[str]
     admin: bool
     """The operators' own tenant."""
+    rules: TenantRules = NO_RULES
 
     def all_layers(self) -> frozenset[str]:
         """Every layer of the tenant, tenant-wide included, as the data spells them."""
@@ -96,6 +120,7 @@ class Tenant:
             state=TenantState(row["state"]),
             layers=frozenset(row["layers"]),
             admin=bool(row["admin"]),
+            rules=read_rules(row.get("rules")),
         )
 
 
@@ -178,10 +203,41 @@ class Tenants:
         return [Tenant.of(row) for row in await self._control.read(ALL)]
 
     async def set_state(self, tenant_id: str, state: TenantState) -> Tenant | None:
-        """Change what the tenant's tokens are good for; every replica follows within seconds."""
+        """Change what the tenant's tokens are good for; every replica follows within seconds.
+
+        A deleted tenant stays deleted (None), and its name is free again.
+        """
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
+            if state is TenantState.DELETED:
+                return await writing.run(DELETE, id=tenant_id)
             return await writing.run(SET_STATE, id=tenant_id, state=state.value)
+
+        rows = await self._control.write(work)
+        return Tenant.of(rows[0]) if rows else None
+
+    async def rename(self, tenant_id: str, name: str) -> Tenant | None:
+        """Give the tenant another name; its ids, tokens and records stay. None if there is no such tenant.
+
+        Raises:
+            InvalidInput: the name breaks the rule. Conflict: another tenant bears it.
+        """
+        normal = check_tenant_name(name)
+
+        async def work(writing: Writing) -> list[dict[str, Any]]:
+            taken = await writing.run(BY_NAME, key=_key(normal))
+            if taken and taken[0]["id"] != tenant_id:
+                raise Conflict(f"a tenant named {normal!r} exists already; choose another name. Nothing was changed.")
+            return await writing.run(RENAME, id=tenant_id, key=_key(normal), name=normal)
+
+        rows = await self._control.write(work)
+        return Tenant.of(rows[0]) if rows else None
+
+    async def set_rules(self, tenant_id: str, rules: TenantRules) -> Tenant | None:
+        """Replace what holds for this tenant alone; every replica follows within seconds."""
+
+        async def work(writing: Writing) -> list[dict[str, Any]]:
+            return await writing.run(SET_RULES, id=tenant_id, rules=write_rules(rules))
 
         rows = await self._control.write(work)
         return Tenant.of(rows[0]) if rows else None

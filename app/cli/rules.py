@@ -1,0 +1,61 @@
+"""Commands about what holds for one tenant alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.people import Json, answer, do, tenants
+
+__all__ = ["tenant_limits", "tenant_single_valued", "tenants"]
+
+Number = Annotated[float | None, typer.Option(min=0, help="0 brings back what is configured.")]
+
+
+@tenants.command("limits")
+def tenant_limits(
+    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
+    calls_per_minute: Number = None,
+    burst: Number = None,
+    entities: Number = None,
+    relations: Number = None,
+    as_json: Json = False,
+) -> None:
+    """Show or set limits of one tenant; every gateway follows within 5 seconds."""
+    given = {
+        "calls_per_minute": calls_per_minute,
+        "burst": burst,
+        "quota_entities": entities,
+        "quota_relations": relations,
+    }
+    changes = {limit: value or None for limit, value in given.items() if value is not None}
+    found = do(lambda administration: administration.limit_tenant(name, changes))
+    answer(found, _words(found), as_json)
+
+
+@tenants.command("single-valued")
+def tenant_single_valued(
+    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
+    relation: Annotated[
+        list[str] | None, typer.Option(help="A relation that an entity has one of at a time; repeatable.")
+    ] = None,
+    default: Annotated[bool, typer.Option("--default", help="Bring back the usual list.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="No relation at all.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show or set of which relations a newer value ends the older one."""
+    if bool(relation) + default + none > 1:
+        raise typer.BadParameter("give either --relation, or --default, or --none.")
+    change = bool(relation) or default or none
+    wanted = None if default else (relation or [])
+    found = do(lambda administration: administration.single_valued(name, wanted, change=change))
+    words = " ".join(found["single_valued"]) or "none"
+    answer(found, f"{found['name']}: {words}{' (usual list)' if found['default'] else ''}", as_json)
+
+
+def _words(found: Mapping[str, Any]) -> str:
+    limits: Mapping[str, float | None] = found["limits"]
+    set_ = ", ".join(f"{limit} {value:g}" for limit, value in limits.items() if value is not None)
+    return f"{found['name']}: {set_ or 'as configured'}"
