@@ -110,7 +110,7 @@ class Accounts:
         tenant = await self.tenant(which)
         if tenant.admin or tenant.name == HOME_TENANT:
             raise Conflict(
-                f"{tenant.name!r} keeps its name: settings and local clients find the tenant by it. Nothing was changed."
+                f"{tenant.name!r} keeps its name: settings and local clients find it by that. Nothing was changed."
             )
         renamed = await self.tenants.rename(tenant.id, name)
         if renamed is None:

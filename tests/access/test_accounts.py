@@ -46,6 +46,7 @@ async def test_a_later_start_changes_nothing_even_after_the_owner_was_demoted(
 ) -> None:
     accounts, email = a_gateway(database, tmp_path), fresh_email()
     first = await accounts.bootstrap(email)
+    await accounts.add_user(fresh_email(), "home", Role.OWNER)
     await accounts.users.put_membership(first.owner.id, first.home.id, Role.READER)
     again = await accounts.bootstrap(fresh_email())
     assert not again.created
@@ -201,3 +202,38 @@ async def test_a_local_caller_holds_what_the_member_holds(accounts: Accounts, me
     assert (sorted(two.writable()), two.grant.write_layer) == (["", "a"], "")
     with pytest.raises(NotFound):
         await accounts.local_principal(member.user.email, owner.tenant.name)
+
+
+async def test_changing_a_member_keeps_what_is_not_named(accounts: Accounts, member: Member) -> None:
+    await accounts.add_user(
+        member.user.email, member.tenant.name, Role.MEMBER, read_layers=["tenant", "work"], write_layers=["work"]
+    )
+    _, again = await accounts.add_user(member.user.email, member.tenant.name, Role.MEMBER)
+    assert (again.read_layers, again.write_layers) == ({"", "work"}, {"work"})
+    changed = await accounts.change_user(member.user, member.tenant, write_layers=["tenant"])
+    assert (changed.role, changed.read_layers, changed.write_layers) == (Role.MEMBER, {"", "work"}, {""})
+    reader = await accounts.change_user(member.user, member.tenant, role=Role.READER)
+    assert (reader.read_layers, reader.write_layers) == ({"", "work"}, frozenset())
+    with pytest.raises(InvalidInput, match="a reader writes nowhere"):
+        await accounts.change_user(member.user, member.tenant, write_layers=["work"])
+    with pytest.raises(NotFound):
+        await accounts.change_user((await a_member(accounts, Role.OWNER)).user, member.tenant, role=Role.OWNER)
+
+
+async def test_a_tenant_is_renamed_unless_something_finds_it_by_its_name(
+    database: Database, tmp_path: Path, member: Member
+) -> None:
+    accounts = a_gateway(database, tmp_path)
+    first = await accounts.bootstrap(fresh_email())
+    for tenant in (first.admin, first.home):
+        with pytest.raises(Conflict, match="keeps its name"):
+            await accounts.rename_tenant(tenant, fresh_name("other"))
+    new = fresh_name("renamed")
+    assert (await accounts.rename_tenant(member.tenant.name, new)).name == new
+    assert (await accounts.tenant(new)).id == member.tenant.id
+
+
+async def test_a_layer_is_added_once(accounts: Accounts, member: Member) -> None:
+    assert (await accounts.add_layer(member.tenant.name, "project:atlas")).layers == {"project:atlas"}
+    with pytest.raises(Conflict, match="exists already"):
+        await accounts.add_layer(member.tenant.name, "project:atlas")

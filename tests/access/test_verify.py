@@ -257,6 +257,21 @@ async def test_a_token_issued_after_the_membership_was_narrowed_is_good(
     assert verifier.verify(after, ADDRESS).role is Role.READER
 
 
+async def test_a_grant_that_was_changed_ends_the_tokens_that_it_gave_before_and_no_later_ones(
+    verifier: Verifier, snapshot: Snapshot, member: Member, database: Database
+) -> None:
+    grant = a_grant(grant_id=f"gr-{member.user.id}")
+    before = mint(snapshot.view, member, grant=grant)
+    verifier.verify(before, ADDRESS)
+    await Revocations(database.control).revoke(Revocation.of_change(grant.id))
+    after = mint(snapshot.view, member, grant=grant, now=time.time() + 0.002)
+    await snapshot.refresh()
+
+    refused(verifier, before)
+    verifier.verify(after, ADDRESS)
+    verifier.verify(member.token, ADDRESS)
+
+
 async def test_a_suspended_tenant_stops_and_resumes(
     verifier: Verifier, snapshot: Snapshot, member: Member, database: Database
 ) -> None:

@@ -201,6 +201,8 @@ async def test_an_open_question_expires(life: Life, monkeypatch: pytest.MonkeyPa
 
 async def test_someone_without_a_tenant_can_give_nothing(life: Life) -> None:
     services = life.gateway.main
+    heir = await services.users.create("heir." + life.person.email)
+    await services.users.put_membership(heir.id, life.person.tenant.id, Role.OWNER)
     await services.users.remove_membership(life.person.user.id, life.person.tenant.id)
     page = await life.follow(await life.ask())
     assert (page.status_code, "No tenant" in page.text) == (403, True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.context import Role
 from app.oauth.secrets import digest
 from app.store.control.authorizations import AuthorizationStore
 from app.store.control.revocations import RevocationKind, Revocations
@@ -153,9 +154,9 @@ async def test_a_refresh_may_narrow_scopes_but_never_widen_them(life: Life) -> N
 
 
 async def test_a_lowered_role_ends_the_grant(life: Life) -> None:
-    from app.context import Role
-
     tokens = await life.tokens()
+    heir = await life.gateway.main.users.create("heir." + life.person.email)
+    await life.gateway.main.users.put_membership(heir.id, life.person.tenant.id, Role.OWNER)
     await life.gateway.main.users.put_membership(life.person.user.id, life.person.tenant.id, Role.READER)
     assert (await life.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
 

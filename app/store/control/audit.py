@@ -6,14 +6,14 @@ import json
 import secrets
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from app.context import EVERY_LAYER
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["Audit", "AuditEntry", "append_in"]
+__all__ = ["Audit", "AuditEntry", "AuditQuery", "append_in"]
 
 LONGEST_LIST: Final = 500
 
@@ -27,16 +27,25 @@ APPEND = statement(
     writes=True,
     control=True,
 )
+_MATCHING: Final = """a.at >= $since AND a.at <= $at AND NOT (a.at = $at AND a.id >= $id)
+      AND ($actor = '' OR a.actor = $actor) AND ($action = '' OR a.action STARTS WITH $action)"""
+_ENTRY: Final = """a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action,
+           a.target AS target, a.layers AS layers, a.detail AS detail"""
+
 LIST = statement(
     "audit.list",
-    """
-    MATCH (a:_Audit {tenant: $of})
-    WHERE (a.at < $at OR (a.at = $at AND a.id < $id))
+    f"""
+    MATCH (a:_Audit {{tenant: $of}})
+    WHERE {_MATCHING}
       AND ($every OR all(layer IN a.layers WHERE layer IN $readable))
-    RETURN a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action, a.target AS target,
-           a.layers AS layers, a.detail AS detail
+    RETURN {_ENTRY}
     ORDER BY a.at DESC, a.id DESC LIMIT $limit
     """,
+    control=True,
+)
+SEARCH = statement(
+    "audit.search",
+    f"MATCH (a:_Audit) WHERE {_MATCHING} RETURN {_ENTRY} ORDER BY a.at DESC, a.id DESC LIMIT $limit",
     control=True,
 )
 
@@ -53,6 +62,37 @@ class AuditEntry:
     target: str
     layers: tuple[str, ...]
     detail: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> AuditEntry:
+        """An entry from a row of the statements above."""
+        return cls(**{**row, "layers": tuple(row["layers"]), "detail": json.loads(row["detail"])})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which entries are wanted. ``action`` is a beginning of the word; moments are Unix milliseconds, ``until`` and
+    ``before_id`` being what a page ended with. Empty means any."""
+
+    actor: str = ""
+    action: str = ""
+    since: int = 0
+    until: int = 2**53
+    before_id: str = "~"
+
+    def after(self, last: AuditEntry) -> AuditQuery:
+        """The same for the page behind ``last``."""
+        return replace(self, until=last.at, before_id=last.id)
+
+    def parameters(self) -> dict[str, Any]:
+        """As the statements take it."""
+        return {
+            "actor": self.actor,
+            "action": self.action,
+            "since": self.since,
+            "at": self.until,
+            "id": self.before_id,
+        }
 
 
 async def append_in(
@@ -109,7 +149,7 @@ class Audit:
         await self._control.write(work)
 
     async def entries(
-        self, tenant: str, readable: Collection[str], *, before: AuditEntry | None = None, limit: int = 100
+        self, tenant: str, readable: Collection[str], query: AuditQuery = AuditQuery(), *, limit: int = 100
     ) -> list[AuditEntry]:
         """A tenant's entries, newest first, of those that may be read with these layers (or ``*``)."""
         rows = await self._control.read(
@@ -117,20 +157,12 @@ class Audit:
             of=tenant,
             every=EVERY_LAYER in readable,
             readable=sorted(readable),
-            at=before.at if before else 2**53,
-            id=before.id if before else "",
             limit=max(1, min(limit, LONGEST_LIST)),
+            **query.parameters(),
         )
-        return [
-            AuditEntry(
-                id=row["id"],
-                at=row["at"],
-                tenant=row["tenant"],
-                actor=row["actor"],
-                action=row["action"],
-                target=row["target"],
-                layers=tuple(row["layers"]),
-                detail=json.loads(row["detail"]),
-            )
-            for row in rows
-        ]
+        return [AuditEntry.of(row) for row in rows]
+
+    async def search(self, query: AuditQuery = AuditQuery(), *, limit: int = 100) -> list[AuditEntry]:
+        """Entries of every tenant and of the gateway itself, newest first: for operators."""
+        rows = await self._control.read(SEARCH, limit=max(1, min(limit, LONGEST_LIST)), **query.parameters())
+        return [AuditEntry.of(row) for row in rows]

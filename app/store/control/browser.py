@@ -26,6 +26,20 @@ END = statement(
     writes=True,
     control=True,
 )
+OF_USER = statement(
+    "browser.sessions_of_user",
+    """
+    MATCH (s:_Session {user: $user}) WHERE s.expires_at > $now
+    RETURN properties(s) AS session ORDER BY s.created_at DESC
+    """,
+    control=True,
+)
+END_OWN = statement(
+    "browser.end_session_of_user",
+    "MATCH (s:_Session {id: $id, user: $user}) DELETE s RETURN true AS ended",
+    writes=True,
+    control=True,
+)
 END_OTHERS = statement(
     "browser.end_sessions_of_user",
     "MATCH (s:_Session {user: $user}) WHERE s.id <> $keep DELETE s",
@@ -96,6 +110,14 @@ class BrowserStore:
     async def end_session(self, key: str) -> None:
         """Sign a browser out."""
         await self._control.write(lambda writing: writing.run(END, id=key))
+
+    async def sessions_of(self, user: str, now: float) -> list[SessionRecord]:
+        """Every browser in which the user is signed in, the latest sign-in first."""
+        return [SessionRecord(**row["session"]) for row in await self._control.read(OF_USER, user=user, now=now)]
+
+    async def end_session_of(self, user: str, key: str) -> bool:
+        """Sign one browser of this very user out; whether there was such a session."""
+        return bool(await self._control.write(lambda writing: writing.run(END_OWN, id=key, user=user)))
 
     async def end_sessions_of(self, user: str, *, keep: str = "") -> None:
         """Sign all browsers of a user out, but for one: what a changed password demands."""

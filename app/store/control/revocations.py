@@ -36,6 +36,7 @@ CURRENT = statement(
     """,
     control=True,
 )
+FIND = statement("revocations.find", "MATCH (r:_Revocation {id: $id}) RETURN r.id AS id", control=True)
 SWEEP = statement(
     "revocations.sweep",
     "MATCH (r:_Revocation) WHERE r.expires <= $now WITH r LIMIT 10000 DELETE r",
@@ -48,6 +49,8 @@ class RevocationKind(StrEnum):
     """What the key of a revocation names."""
 
     GRANT = "grant"
+    CHANGE = "change"
+    """A grant that was changed: its access tokens issued before ``before``; the next refresh gives what holds now."""
     TOKEN = "token"  # noqa: S105 (a kind, not a secret)
     CLIENT = "client"
     MEMBER = "member"
@@ -58,6 +61,7 @@ class RevocationKind(StrEnum):
 
 _LIFE_MS: Final = {
     RevocationKind.GRANT: 2 * DAY_MS,  # an access token lives a day at most; its refresh token ends in the store
+    RevocationKind.CHANGE: 2 * DAY_MS,
     RevocationKind.TOKEN: 366 * DAY_MS,  # a personal token lives 365 days at most
     RevocationKind.CLIENT: 36_500 * DAY_MS,  # a registered client's id never expires by itself
     RevocationKind.MEMBER: 366 * DAY_MS,
@@ -83,6 +87,11 @@ class Revocation:
     def of_grant(cls, grant: str) -> Revocation:
         """Every token of a grant."""
         return cls._from_now(RevocationKind.GRANT, grant)
+
+    @classmethod
+    def of_change(cls, grant: str) -> Revocation:
+        """Every access token that a grant gave before it was changed."""
+        return cls._from_now(RevocationKind.CHANGE, grant)
 
     @classmethod
     def of_token(cls, token: str, *, expires: int | None = None) -> Revocation:
@@ -151,6 +160,10 @@ class Revocations:
     async def current(self) -> list[Revocation]:
         """Every revocation that may still concern a living token."""
         return [Revocation.of(row) for row in await self._control.read(CURRENT, now=int(time.time() * 1000))]
+
+    async def names(self, kind: RevocationKind, key: str) -> bool:
+        """Whether this token, grant or client was revoked for good."""
+        return bool(await self._control.read(FIND, id=f"{kind.value}:{key}"))
 
     async def sweep(self, now: float) -> None:
         """Remove what no living token can need, ten thousand at a time. ``now`` is Unix seconds."""

@@ -13,6 +13,8 @@ UNIQUE: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_AccessToken", ("id",)),
     ("_Audit", ("id",)),
     ("_Client", ("id",)),
+    ("_ClientAssertion", ("id",)),
+    ("_ClientDocument", ("id",)),
     ("_Code", ("id",)),
     ("_Embedding", ("id",)),
     ("_Gateway", ("id",)),
@@ -49,6 +51,8 @@ UNIQUE: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 INDEXED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_Audit", ("at",)),
     ("_Audit", ("tenant", "at")),
+    ("_ClientAssertion", ("expires_at",)),
+    ("_ClientDocument", ("fetched_at",)),
     ("_Code", ("kept_until",)),
     ("_Grant", ("client",)),
     ("_Grant", ("expires_at",)),

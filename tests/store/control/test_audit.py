@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.store.control.audit import Audit
+from app.store.control.audit import Audit, AuditQuery
 from app.store.database import Database
 from tests.identity import fresh_name
 
@@ -10,7 +10,7 @@ async def test_entries_come_newest_first_and_page_by_page(database: Database) ->
     for number in range(5):
         await audit.append(tenant=tenant, actor="us-1", action="thing.do", target=str(number), detail={"n": number})
     first = await audit.entries(tenant, ["*"], limit=3)
-    rest = await audit.entries(tenant, ["*"], before=first[-1], limit=3)
+    rest = await audit.entries(tenant, ["*"], AuditQuery().after(first[-1]), limit=3)
     assert len(first) == 3
     assert len(rest) == 2
     assert {each.detail["n"] for each in [*first, *rest]} == set(range(5))
@@ -36,3 +36,23 @@ async def test_one_tenants_trail_never_shows_in_anothers(database: Database) -> 
     audit, tenant = Audit(database.control), fresh_name("tn")
     await audit.append(tenant=tenant, actor="us-1", action="thing.do")
     assert await audit.entries(fresh_name("tn"), ["*"]) == []
+
+
+async def test_a_trail_is_searched_by_actor_action_and_time(database: Database) -> None:
+    audit, tenant, actor = Audit(database.control), fresh_name("tn"), fresh_name("us")
+    await audit.append(tenant=tenant, actor=actor, action="user.add")
+    await audit.append(tenant=tenant, actor=actor, action="user.remove")
+    await audit.append(tenant=tenant, actor="us-other", action="user.remove")
+
+    async def found(query: AuditQuery) -> list[str]:
+        return sorted(entry.action for entry in await audit.entries(tenant, ["*"], query))
+
+    assert await found(AuditQuery(actor=actor)) == ["user.add", "user.remove"]
+    assert await found(AuditQuery(action="user.r")) == ["user.remove", "user.remove"]
+    assert await found(AuditQuery(since=2**52)) == []
+    assert await found(AuditQuery(until=1)) == []
+    everywhere = await audit.search(AuditQuery(actor=actor))
+    assert sorted(entry.action for entry in everywhere) == ["user.add", "user.remove"]
+    first = await audit.search(AuditQuery(actor=actor), limit=1)
+    rest = await audit.search(AuditQuery(actor=actor).after(first[0]))
+    assert [entry.id for entry in [*first, *rest]] == [entry.id for entry in everywhere]

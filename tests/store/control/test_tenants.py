@@ -81,3 +81,30 @@ def test_reserved_and_bad_layer_names_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["work", "project:atlas", "family", "a/b", "日本", "x.y-z_1"])
 def test_a_good_layer_name_is_kept(name: str) -> None:
     assert check_layer_name(name) == name
+
+
+async def test_a_tenant_is_renamed_and_its_old_name_is_free(tenants: Tenants) -> None:
+    old, new = fresh_name("old"), fresh_name("new")
+    tenant, other = await tenants.create(old), await tenants.create(fresh_name("other"))
+    renamed = await tenants.rename(tenant.id, new)
+    assert renamed is not None
+    assert (renamed.id, renamed.data, renamed.name) == (tenant.id, tenant.data, new)
+    assert await tenants.by_name(old) is None
+    with pytest.raises(Conflict, match="exists already"):
+        await tenants.rename(other.id, new.upper())
+    capital = await tenants.rename(tenant.id, new.upper())
+    assert capital is not None
+    assert capital.name == new.upper()
+    assert await tenants.rename("tn-unknown", fresh_name("x")) is None
+
+
+async def test_a_deleted_tenant_stays_deleted_and_gives_its_name_back(tenants: Tenants) -> None:
+    name = fresh_name("gone")
+    tenant = await tenants.create(name)
+    await tenants.set_state(tenant.id, TenantState.DELETED)
+    assert await tenants.set_state(tenant.id, TenantState.ACTIVE) is None
+    assert await tenants.rename(tenant.id, fresh_name("again")) is None
+    found = await tenants.by_id(tenant.id)
+    assert found is not None
+    assert found.state is TenantState.DELETED
+    assert (await tenants.create(name)).id != tenant.id

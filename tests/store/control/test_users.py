@@ -7,6 +7,7 @@ import pytest
 from app.context import Role
 from app.errors import Conflict, InvalidInput
 from app.store.control.revocations import RevocationKind, Revocations, member_key
+from app.store.control.tenants import Tenants
 from app.store.control.users import Users
 from app.store.database import Database
 from tests.identity import fresh_email, fresh_name
@@ -111,3 +112,47 @@ async def test_removing_a_member_revokes_their_tokens_in_that_tenant_alone(users
     assert await users.membership(user.id, other) is not None
     assert await revoked(database, user.id, tenant)
     assert not await revoked(database, user.id, other)
+
+
+async def test_layers_that_are_not_named_stay_as_far_as_the_role_may_hold_them(users: Users) -> None:
+    user, other, tenant = await users.create(fresh_email()), await users.create(fresh_email()), fresh_name("tn")
+    await users.put_membership(other.id, tenant, Role.OWNER)
+
+    async def after(role: Role) -> tuple[set[str], set[str]]:
+        membership = await users.put_membership(user.id, tenant, role)
+        return set(membership.read_layers), set(membership.write_layers)
+
+    await users.put_membership(user.id, tenant, Role.MEMBER, read_layers=["", "a"], write_layers=["a"])
+    assert await after(Role.MEMBER) == ({"", "a"}, {"a"})
+    assert await after(Role.READER) == ({"", "a"}, set())
+    assert await after(Role.MEMBER) == ({"", "a"}, {""})
+    assert await after(Role.OWNER) == ({"*"}, {"*"})
+    await users.put_membership(user.id, tenant, Role.OWNER, read_layers=["*"], write_layers=["a"])
+    assert await after(Role.OWNER) == ({"*"}, {"a"})
+    assert await after(Role.MEMBER) == ({""}, set())
+
+
+async def test_the_last_owner_stays_owner(users: Users) -> None:
+    owner, other, tenant = await users.create(fresh_email()), await users.create(fresh_email()), fresh_name("tn")
+    await users.put_membership(owner.id, tenant, Role.OWNER)
+    await users.put_membership(other.id, tenant, Role.MEMBER)
+    with pytest.raises(Conflict, match="only owner"):
+        await users.put_membership(owner.id, tenant, Role.MEMBER)
+    with pytest.raises(Conflict, match="only owner"):
+        await users.remove_membership(owner.id, tenant)
+    kept = await users.membership(owner.id, tenant)
+    assert kept is not None
+    assert kept.role is Role.OWNER
+    await users.put_membership(other.id, tenant, Role.OWNER)
+    assert await users.remove_membership(owner.id, tenant)
+
+
+async def test_two_owners_who_step_down_at_once_do_not_both(users: Users, database: Database) -> None:
+    tenant = (await Tenants(database.control).create(fresh_name("tenant"))).id
+    owners = [await users.create(fresh_email()) for _ in range(2)]
+    for owner in owners:
+        await users.put_membership(owner.id, tenant, Role.OWNER)
+    ended = await asyncio.gather(
+        *(users.remove_membership(owner.id, tenant) for owner in owners), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in ended) == ["Conflict", "bool"]
