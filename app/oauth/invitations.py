@@ -13,7 +13,7 @@ from app.context import EVERY_LAYER, TENANT_WIDE, Role
 from app.errors import Conflict, InvalidInput, NotFound
 from app.oauth.secrets import digest, new_token
 from app.oauth.service import AuthorizationServer
-from app.store.control.invitations import LARGEST_NUMBER, Invitation, InvitationStore
+from app.store.control.invitations import LARGEST_NUMBER, Invitation
 from app.store.control.tenants import TenantState
 from app.store.control.users import User, check_email, check_layers, default_layers
 
@@ -27,7 +27,7 @@ class Invitations:
 
     def __init__(self, services: AuthorizationServer) -> None:
         self._services = services
-        self._store = InvitationStore(services.control)
+        self._store = services.invitations
 
     async def invite(
         self,
@@ -107,8 +107,29 @@ class Invitations:
         services = self._services
         if await services.users.membership(user.id, invitation.tenant) is not None:
             raise Conflict("you are a member already. Nothing was changed.")
-        if not await self._store.take(digest(token), issuer=invitation.issuer, now=time.time()):
+        if not await self._take(token, invitation):
             return False
+        await self._join(invitation, user)
+        return True
+
+    async def accept_as(self, token: str, invitation: Invitation, email: str, subject: str) -> User | None:
+        """Use the link up and make an account of ``email`` with the id ``subject``, a member at once; None if the
+        link was used or withdrawn meanwhile.
+
+        Raises:
+            Conflict: there is an account of this address since a moment ago; the link is used up.
+        """
+        if not await self._take(token, invitation):
+            return None
+        user = await self._services.users.create(email, subject)
+        await self._join(invitation, user)
+        return user
+
+    async def _take(self, token: str, invitation: Invitation) -> bool:
+        return await self._store.take(digest(token), issuer=invitation.issuer, now=time.time())
+
+    async def _join(self, invitation: Invitation, user: User) -> None:
+        services = self._services
         read, write = invitation.read_layers, invitation.write_layers
         await services.users.put_membership(
             user.id, invitation.tenant, invitation.role, read_layers=read, write_layers=write
@@ -121,7 +142,6 @@ class Invitations:
             target=invitation.id,
             role=invitation.role.value,
         )
-        return True
 
     async def _still_meant(self, invitation: Invitation) -> bool:
         tenant = await self._services.tenants.by_id(invitation.tenant)

@@ -1,4 +1,4 @@
-"""People's pages of the authorization server: server-rendered, no script, no asset from elsewhere."""
+"""People's pages of the authorization server: server-rendered, no asset from elsewhere; one script, for passkeys."""
 
 from __future__ import annotations
 
@@ -9,35 +9,75 @@ from typing import Any, Final
 
 import structlog
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.errors import CallError, OAuthError
 
-__all__ = ["STYLE_PATH", "message_page", "page", "page_endpoint", "see_other", "style"]
+__all__ = [
+    "SCRIPT_PATH",
+    "STYLE_PATH",
+    "document",
+    "fragment",
+    "message_page",
+    "page",
+    "page_endpoint",
+    "script",
+    "see_other",
+    "style",
+    "templates",
+]
 
 FOLDER: Final = Path(__file__).parent / "pages"
 
 _STYLE: Final = (FOLDER / "style.css").read_bytes()
 STYLE_PATH: Final = f"/oauth/style-{hashlib.sha256(_STYLE).hexdigest()[:12]}.css"
+_SCRIPT: Final = (FOLDER / "passkeys.js").read_bytes()
+SCRIPT_PATH: Final = f"/oauth/passkeys-{hashlib.sha256(_SCRIPT).hexdigest()[:12]}.js"
+SCRIPTS: Final = "; script-src 'self'"
+FOREVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 _log = structlog.get_logger("graphkeep.oauth")
 
-_templates: Final = Environment(
-    loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
-_templates.globals["style_path"] = STYLE_PATH
+
+def templates(*folders: Path) -> Environment:
+    """Templates of ``folders``, the first that has one; they share the layout and the style sheet of this room."""
+    made = Environment(
+        loader=FileSystemLoader([*folders, FOLDER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["style_path"] = STYLE_PATH
+    made.globals["script_path"] = SCRIPT_PATH
+    return made
 
 
-def page(template: str, *, status: int = 200, target: str = "", **values: Any) -> HTMLResponse:
-    """A page. ``target`` is the origin that its form may lead on to: browsers apply ``form-action`` to the redirect
-    that answers a form too."""
+_templates: Final = templates()
+
+
+def page(template: str, *, status: int = 200, target: str = "", scripted: bool = False, **values: Any) -> HTMLResponse:
+    """A page of this room; see :func:`document`."""
+    text = _templates.get_template(f"{template}.html").render(**values)
+    return document(text, status=status, target=target, scripted=scripted)
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A part of a page of this room, for pages of another."""
+    return Markup(_templates.get_template(f"{template}.html").render(**values))  # noqa: S704 (escaped by the template)
+
+
+def document(text: str, *, status: int = 200, target: str = "", scripted: bool = False) -> HTMLResponse:
+    """A page from its text. ``target`` is the origin that its form may lead on to: browsers apply ``form-action`` to
+    the redirect that answers a form too. ``scripted`` lets our own script run, never an inline one."""
     policy = (
         "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; "
-        f"form-action 'self'{' ' + target if target else ''}"
+        f"form-action 'self'{' ' + target if target else ''}{SCRIPTS if scripted else ''}"
     )
     return HTMLResponse(
-        _templates.get_template(f"{template}.html").render(**values),
+        text,
         status,
         headers={
             "Content-Security-Policy": policy,
@@ -86,4 +126,9 @@ def page_endpoint(handler: Callable[[Request], Awaitable[Response]]) -> Callable
 
 async def style(_request: Request) -> Response:
     """The style sheet; its address changes with its content."""
-    return Response(_STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    return Response(_STYLE, media_type="text/css", headers=FOREVER)
+
+
+async def script(_request: Request) -> Response:
+    """The script of passkeys; its address changes with its content."""
+    return Response(_SCRIPT, media_type="text/javascript", headers=FOREVER)

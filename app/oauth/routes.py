@@ -11,13 +11,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.errors import OAuthError
-from app.oauth import consent_page, login
+from app.oauth import consent_page, invitation_page, link_page, login, passkeys, recovery_page
 from app.oauth.authorize import authorize
 from app.oauth.errors import ANY_ORIGIN, answer, oauth_endpoint, preflight
 from app.oauth.forms import read_body
-from app.oauth.pages import STYLE_PATH, page_endpoint, style
+from app.oauth.pages import SCRIPT_PATH, STYLE_PATH, page_endpoint, script, style
 from app.oauth.rfc7009 import revoke
 from app.oauth.rfc7591 import register, registration_response
+from app.oauth.rfc7662 import introspect
 from app.oauth.rfc8414 import authorization_server_metadata
 from app.oauth.rfc9728 import protected_resource_metadata
 from app.oauth.service import AuthorizationServer
@@ -39,16 +40,25 @@ def routes(services: AuthorizationServer) -> list[Route]:
         _machine("/register", _register, services, "POST"),
         _machine("/token", token, services, "POST"),
         _machine("/revoke", revoke, services, "POST"),
+        _machine("/introspect", introspect, services, "POST"),
         _page("/authorize", authorize, services, "GET"),
         _page("/consent", consent_page.ask, services, "GET"),
         _page("/consent", consent_page.decide, services, "POST"),
         _page("/sign-in", login.show_sign_in, services, "GET"),
         _page("/sign-in", login.try_sign_in, services, "POST"),
-        _page("/sign-in/link", login.open_link, services, "GET"),
-        _page("/sign-in/link", login.follow_link, services, "POST"),
+        _page("/sign-in/link", link_page.open_link, services, "GET"),
+        _page("/sign-in/link", link_page.follow_link, services, "POST"),
+        _page("/sign-in/passkey", passkeys.sign_in_with_passkey, services, "POST"),
+        _page("/sign-in/recovery", recovery_page.show_recovery, services, "GET"),
+        _page("/sign-in/recovery", recovery_page.try_code, services, "POST"),
+        _page("/passkeys", passkeys.enrol, services, "POST"),
+        _page("/recovery-codes", recovery_page.make_codes, services, "POST"),
+        _page("/invitation", invitation_page.open_invitation, services, "GET"),
+        _page("/invitation", invitation_page.accept, services, "POST"),
         _page("/signed-in", login.signed_in, services, "GET"),
         _page("/sign-out", login.leave, services, "POST"),
         Route(STYLE_PATH, style, methods=["GET"]),
+        Route(SCRIPT_PATH, script, methods=["GET"]),
     ]
 
 

@@ -14,21 +14,34 @@ from app.access.grants import within
 from app.access.layers import allowed_scopes
 from app.context import Grant, Role
 from app.edge.context import context_of
+from app.oauth import cimd, preset
+from app.oauth.attempts import Attempts
+from app.oauth.client import Client
+from app.oauth.fetching import Fetcher
 from app.oauth.jwks import KeyRing
 from app.oauth.passwords import Passwords
+from app.oauth.pinned import pinned_documents
 from app.oauth.redirect import RedirectPolicy
-from app.oauth.rfc7591 import Client, read_client
+from app.oauth.rfc7591 import read_client
 from app.oauth.secrets import Secrets, digest, new_token
 from app.oauth.vault import Vault
 from app.settings import Settings
+from app.store.control.attempts import AttemptStore
 from app.store.control.audit import Audit
 from app.store.control.authorizations import AuthorizationStore
 from app.store.control.browser import BrowserStore
 from app.store.control.clients import ClientStore
+from app.store.control.documents import DocumentStore
 from app.store.control.grants import GrantRecord, GrantStore
+from app.store.control.identities import Identities
+from app.store.control.invitations import InvitationStore
 from app.store.control.links import LinkRecord, LinkStore
+from app.store.control.once import OnceStore
+from app.store.control.passkeys import Passkeys
 from app.store.control.passwords import PasswordStore
 from app.store.control.refresh import RefreshStore
+from app.store.control.revocations import Revocations, client_key
+from app.store.control.service_accounts import ServiceAccountStore
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.control.users import Membership, User, Users
 from app.store.database import Database
@@ -83,12 +96,21 @@ class AuthorizationServer:
         self.authorizations = AuthorizationStore(control)
         self.browser = BrowserStore(control)
         self.clients = ClientStore(control)
+        self.documents = _documents(database, settings, self.policy)
         self.grants = GrantStore(control)
         self.links = LinkStore(control)
         self.refresh = RefreshStore(control)
+        self.revocations = Revocations(control)
+        self.service_accounts = ServiceAccountStore(control)
         self.tenants = Tenants(control)
         self.users = Users(control)
-        self.passwords = Passwords(PasswordStore(control), self.browser)
+        self.identities = Identities(control)
+        self.invitations = InvitationStore(control)
+        self.once = OnceStore(control)
+        self.passkeys = Passkeys(control)
+        self._attempts = AttemptStore(control)
+        self.attempts = Attempts(self._attempts)
+        self.passwords = Passwords(PasswordStore(control), self.attempts)
         self.ring = ring or vault.ring
         self._vault = vault
         self._secrets: Secrets | None = None
@@ -108,13 +130,23 @@ class AuthorizationServer:
         """The public address that the request came to: issuer of everything that comes of it."""
         return context_of(request.scope).address
 
-    async def client(self, client_id: str, address: str) -> Client | None:
-        """A client that was registered at ``address`` and not deleted since."""
-        client = read_client(client_id, address=address, secrets=await self.secrets())
-        if client is None:
+    async def client(self, client_id: str, address: str, *, fresh: bool = False) -> Client | None:
+        """The client that asks at ``address``, None when it is unknown or was deleted. ``fresh``: with its metadata as
+        they are now, where they are found at an address of the client's own.
+
+        Raises:
+            OAuthError: the metadata cannot be had there.
+            CallError: the database is away.
+        """
+        registered = read_client(client_id, address=address, secrets=await self.secrets())
+        if registered is None and not client_id.startswith((cimd.SCHEME, preset.PREFIX)):
             return None
-        kept = await self.clients.find(client.key)
-        return None if kept is not None and kept.deleted_at is not None else client
+        kept = await self.clients.find(client_key(client_id))
+        if kept is not None and kept.deleted_at is not None:
+            return None
+        if client_id.startswith(cimd.SCHEME):
+            return await self.documents.client(client_id, address, fresh=fresh)
+        return registered if kept is None or not kept.preset else preset.client_of(kept, address)
 
     async def places(self, user: User) -> list[Place]:
         """Tenants that the user belongs to and that are neither suspended nor deleted, by name."""
@@ -152,7 +184,17 @@ class AuthorizationServer:
             return
         self._swept = time.monotonic()
         now = time.time()
-        for store in (self.authorizations, self.browser, self.grants, self.links, self.refresh):
+        for store in (
+            self._attempts,
+            self.authorizations,
+            self.browser,
+            self.documents,
+            self.grants,
+            self.invitations,
+            self.links,
+            self.once,
+            self.refresh,
+        ):
             await store.sweep(now)
 
     async def note(self, action: str, *, actor: str, tenant: str = "", target: str = "", **detail: str) -> None:
@@ -164,6 +206,17 @@ class AuthorizationServer:
         """Revoke a whole grant: its refresh tokens at once, its access tokens within seconds on every replica."""
         await self.grants.revoke(grant.id, reason=reason, now=time.time())
         await self.note("grant.revoke", actor=grant.user, tenant=grant.tenant, target=grant.id, reason=reason)
+
+
+def _documents(database: Database, settings: Settings, policy: RedirectPolicy) -> cimd.Documents:
+    allowed = settings.oauth.client_document_hosts
+    return cimd.Documents(
+        DocumentStore(database.control),
+        Fetcher(allowed=allowed),
+        policy,
+        allowed=allowed,
+        pinned=pinned_documents(settings.oauth.pinned_clients),
+    )
 
 
 def narrowed(record: GrantRecord, place: Place) -> Grant:
@@ -178,7 +231,9 @@ def narrowed(record: GrantRecord, place: Place) -> Grant:
     return within(grant, place.membership, operator=place.tenant.admin)
 
 
-async def issue_sign_in_link(services: AuthorizationServer, user_subject: str, address: str) -> str:
+async def issue_sign_in_link(
+    services: AuthorizationServer, user_subject: str, address: str, *, actor: str = "command", tenant: str = ""
+) -> str:
     """A link that signs the user in at ``address`` once, within 24 hours, and lets them set a password.
 
     Raises:
@@ -191,5 +246,5 @@ async def issue_sign_in_link(services: AuthorizationServer, user_subject: str, a
     token = new_token()
     now = time.time()
     await services.links.add(LinkRecord(digest(token), user_subject, address, now, now + LINK_SECONDS))
-    await services.note("link.issue", actor="command", target=user_subject)
+    await services.note("link.issue", actor=actor, tenant=tenant, target=user_subject)
     return f"{address}/sign-in/link?token={token}"

@@ -164,8 +164,10 @@ def pkce() -> tuple[str, str]:
 
 
 def form_of(page: str) -> dict[str, list[str]]:
-    """The fields of the only form of a page as a browser would send them."""
+    """The fields of the first form of a page as a browser would send them."""
     fields: dict[str, list[str]] = {}
+    first = re.search(r"<form.*?</form>", page, re.DOTALL)
+    page = first[0] if first else page
     for tag in re.findall(r"<input[^>]*>", page):
         attributes = dict(re.findall(r'([a-z\-]+)="([^"]*)"', tag))
         if attributes.get("type") == "checkbox" and " checked" not in tag:

@@ -82,7 +82,7 @@ async def test_a_person_signs_in_by_link_sets_a_password_and_consents_in_a_real_
         await page.get_by_role("button", name="Set password and sign in").click()
         await page.wait_for_url(f"{life.address}/signed-in")
         await inspect(page, "signed-in")
-        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("button", name="Sign out", exact=True).click()
         await page.wait_for_url(f"{life.address}/sign-in")
         await page.goto(life.question(scope=None))
         assert urlsplit(page.url).path == "/sign-in"

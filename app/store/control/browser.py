@@ -1,4 +1,4 @@
-"""People's browser sessions, and how often a sign-in was tried."""
+"""People's browser sessions."""
 
 from __future__ import annotations
 
@@ -46,36 +46,9 @@ END_OTHERS = statement(
     writes=True,
     control=True,
 )
-COUNT_ATTEMPT = statement(
-    "browser.count_attempt",
-    """
-    MERGE (a:_SignInAttempts {id: $id}) ON CREATE SET a.count = 0, a.until = $until
-    SET a.locked = true
-    WITH a, CASE WHEN a.until <= $now THEN 0 ELSE a.count END AS before,
-         CASE WHEN a.until <= $now THEN $until ELSE a.until END AS until
-    SET a.count = before + 1, a.until = until
-    REMOVE a.locked
-    RETURN a.count AS count, a.until AS until
-    """,
-    writes=True,
-    control=True,
-)
-FORGET_ATTEMPTS = statement(
-    "browser.forget_attempts",
-    "MATCH (a:_SignInAttempts {id: $id}) DELETE a",
-    writes=True,
-    control=True,
-)
 SWEEP = statement(
     "browser.sweep",
-    """
-    CALL () {
-      MATCH (s:_Session) WHERE s.expires_at < $now RETURN s AS gone LIMIT 1000
-      UNION ALL
-      MATCH (a:_SignInAttempts) WHERE a.until < $now RETURN a AS gone LIMIT 1000
-    }
-    DELETE gone
-    """,
+    "MATCH (s:_Session) WHERE s.expires_at < $now WITH s LIMIT 10000 DELETE s",
     writes=True,
     control=True,
 )
@@ -90,10 +63,14 @@ class SessionRecord:
     issuer: str
     created_at: float
     expires_at: float
+    way: str = ""
+    """How the person signed in: password, passkey, link, recovery, …"""
+    agent: str = ""
+    """What the browser called itself."""
 
 
 class BrowserStore:
-    """Sessions by the hash of their cookie; attempts by account."""
+    """Sessions by the hash of their cookie."""
 
     def __init__(self, control: ControlSession) -> None:
         self._control = control
@@ -123,17 +100,6 @@ class BrowserStore:
         """Sign all browsers of a user out, but for one: what a changed password demands."""
         await self._control.write(lambda writing: writing.run(END_OTHERS, user=user, keep=keep))
 
-    async def count_attempt(self, key: str, *, now: float, window: float) -> int:
-        """Count one attempt; how many there were in the present window of ``window`` seconds, this one included."""
-        rows = await self._control.write(
-            lambda writing: writing.run(COUNT_ATTEMPT, id=key, now=now, until=now + window)
-        )
-        return int(rows[0]["count"])
-
-    async def forget_attempts(self, key: str) -> None:
-        """Begin to count anew: the person proved to be the one."""
-        await self._control.write(lambda writing: writing.run(FORGET_ATTEMPTS, id=key))
-
     async def sweep(self, now: float) -> None:
-        """Remove what has expired, a thousand of each at a time."""
+        """Remove what has expired, ten thousand at a time."""
         await self._control.write(lambda writing: writing.run(SWEEP, now=now))

@@ -16,7 +16,7 @@ from app.store.control.revocations import Revocation, revoke_in
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["Membership", "User", "Users", "check_email", "check_layers", "default_layers"]
+__all__ = ["Membership", "User", "Users", "check_email", "check_layers", "default_layers", "new_subject"]
 
 _USER: Final = "u.id AS id, u.email AS email, u.created AS created"
 _MEMBERSHIP: Final = "m.user AS user, m.tenant AS tenant, m.role AS role, m.read AS read, m.write AS write"
@@ -52,6 +52,22 @@ DELETE_MEMBERSHIP = statement(
 LOCK_TENANT = statement(
     "users.lock_tenant",
     "MATCH (t:_Tenant {id: $tenant}) SET t.touched = $now RETURN t.id AS id",
+    writes=True,
+    control=True,
+)
+# What a member holds ends by the revocation; this makes lists say so.
+END_TOKENS = statement(
+    "users.end_tokens",
+    "MATCH (t:_PersonalToken {user: $user}) WHERE t.tenant = $tenant AND t.revoked IS NULL SET t.revoked = $now",
+    writes=True,
+    control=True,
+)
+END_GRANTS = statement(
+    "users.end_grants",
+    """
+    MATCH (g:_Grant {user: $user}) WHERE g.tenant = $tenant AND g.revoked_at IS NULL
+    SET g.revoked_at = $now / 1000.0, g.revoked_for = 'the membership was narrowed or ended'
+    """,
     writes=True,
     control=True,
 )
@@ -120,6 +136,11 @@ class Membership:
         return EVERY_LAYER in self.write_layers or layer in self.write_layers
 
 
+def new_subject() -> str:
+    """An id for a user who is about to be made."""
+    return f"us-{secrets.token_hex(12)}"
+
+
 def check_email(email: str) -> str:
     """The address in normal form; nothing is looked up on the network.
 
@@ -146,13 +167,13 @@ class Users:
     def __init__(self, control: ControlSession) -> None:
         self._control = control
 
-    async def create(self, email: str) -> User:
-        """Make a user.
+    async def create(self, email: str, subject: str | None = None) -> User:
+        """Make a user, with the id ``subject`` (of :func:`new_subject`) where that had to be known before.
 
         Raises:
             InvalidInput: no e-mail address. Conflict: a user with it exists.
         """
-        user, created = await self._merge(email)
+        user, created = await self._merge(email, subject)
         if not created:
             raise Conflict(f"a user with the address {user.email} exists already. Nothing was changed.")
         return user
@@ -229,7 +250,7 @@ class Users:
             if rows[0]["old_role"] == Role.OWNER.value and role is not Role.OWNER:
                 await _keep_an_owner(writing, user, tenant)
             if _narrowed(rows[0]):
-                await revoke_in(writing, Revocation.of_member(user, tenant))
+                await _end_all(writing, user, tenant)
             return rows
 
         return Membership.of((await self._control.write(work))[0])
@@ -247,20 +268,26 @@ class Users:
             if rows and rows[0]["role"] == Role.OWNER.value:
                 await _keep_an_owner(writing, user, tenant)
             if rows:
-                await revoke_in(writing, Revocation.of_member(user, tenant))
+                await _end_all(writing, user, tenant)
             return rows
 
         return bool(await self._control.write(work))
 
-    async def _merge(self, email: str) -> tuple[User, bool]:
+    async def _merge(self, email: str, subject: str | None = None) -> tuple[User, bool]:
         address = check_email(email)
-        minted = f"us-{secrets.token_hex(12)}"
+        minted = subject or new_subject()
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
             return await writing.run(CREATE, key=address.casefold(), id=minted, email=address, now=_now())
 
         user = User.of((await self._control.write(work))[0])
         return user, user.id == minted
+
+
+async def _end_all(writing: Writing, user: str, tenant: str) -> None:
+    await revoke_in(writing, Revocation.of_member(user, tenant))
+    for ends in (END_TOKENS, END_GRANTS):
+        await writing.run(ends, user=user, tenant=tenant, now=_now())
 
 
 async def _keep_an_owner(writing: Writing, user: str, tenant: str) -> None:
