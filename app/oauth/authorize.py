@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from app.context import SCOPES
 from app.errors import OAuthError
+from app.oauth.client import Client
 from app.oauth.forms import Parameters, read_query
 from app.oauth.pages import see_other
 from app.oauth.redirect import matches
-from app.oauth.rfc7591 import Client
 from app.oauth.rfc8414 import OFFLINE_ACCESS
 from app.oauth.rfc9728 import is_resource
 from app.oauth.secrets import digest, new_token
@@ -77,7 +77,11 @@ def back_to_client(redirect_uri: str, *, issuer: str, state: str, **parameters: 
 
 async def _trusted(services: AuthorizationServer, parameters: Parameters, address: str) -> Trusted:
     client_id = parameters.required("client_id")
-    client = await services.client(client_id, address)
+    try:
+        client = await services.client(client_id, address, fresh=True)
+    except OAuthError as error:
+        # To a person this is a page: 401 would ask the browser for credentials.
+        raise OAuthError(error.error, error.description, status=400 if error.status == 401 else error.status) from error
     if client is None:
         raise OAuthError(
             "invalid_client",

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.context import EVERY_LAYER, layer_name
 from app.errors import InvalidInput, OAuthError
 from app.oauth.authorize import back_to_client
-from app.oauth.consent import NEW_LAYER, Choice, Offer, as_ticked, default_choice, offer, read_choice
+from app.oauth.choosing import boxes
+from app.oauth.client import Client
+from app.oauth.consent import Choice, Offer, as_ticked, default_choice, news, offer, read_choice
 from app.oauth.forms import Parameters, read_form, read_query
 from app.oauth.pages import message_page, page, see_other
 from app.oauth.redirect import Target, read_target
-from app.oauth.rfc7591 import Client
 from app.oauth.secrets import digest, new_token
 from app.oauth.service import AuthorizationServer, Place
 from app.oauth.sessions import Visit, visit
@@ -29,12 +30,6 @@ __all__ = ["ask", "decide"]
 
 UNUSED_GRANT_SECONDS: Final = 15 * 60
 KEEP_CODE_SECONDS: Final = 24 * 3600
-TOOLSETS: Final = (
-    ("memory", "Memory", "people, projects and how they relate, learned from conversations"),
-    ("knowledge", "Knowledge", "your notes and documents"),
-    ("ledger", "Ledger", "facts written down on purpose, with their history"),
-    ("ingest", "Uploads", "files and transcripts to learn from"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +59,10 @@ async def ask(services: AuthorizationServer, request: Request) -> Response:
     previous = await services.grants.latest(user=asking.user.id, client=asking.client.key, issuer=asking.visit.address)
     wanted = query.one("tenant") or (previous.tenant if previous else None)
     place = _place(asking, wanted) or asking.places[0]
-    offered = offer(asking.pending, place)
+    offered = offer(asking.pending.scopes, place)
     remembered = previous if previous is not None and previous.tenant == place.tenant.id else None
-    return await _show(services, asking, place, offered, default_choice(asking.pending, offered, remembered))
+    choice = default_choice(asking.pending, offered, remembered)
+    return await _show(services, asking, place, offered, choice, news=news(asking.pending, offered, remembered))
 
 
 async def decide(services: AuthorizationServer, request: Request) -> Response:
@@ -84,7 +80,7 @@ async def decide(services: AuthorizationServer, request: Request) -> Response:
     place = _place(asking, form.one("tenant"))
     if place is None:
         return message_page("Please try again", "You do not belong to this tenant any more. Nothing was granted.")
-    offered = offer(asking.pending, place)
+    offered = offer(asking.pending.scopes, place)
     try:
         choice = read_choice(form, offered)
         if choice.new_layer is not None:
@@ -182,7 +178,14 @@ async def _allow(services: AuthorizationServer, asking: Asking, place: Place, ch
 
 
 async def _show(
-    services: AuthorizationServer, asking: Asking, place: Place, offered: Offer, choice: Choice, *, problem: str = ""
+    services: AuthorizationServer,
+    asking: Asking,
+    place: Place,
+    offered: Offer,
+    choice: Choice,
+    *,
+    news: Collection[str] = (),
+    problem: str = "",
 ) -> Response:
     target = asking.target
     origin = "http:" if target.host == "[::1]" else target.origin  # a content policy cannot name an IPv6 address
@@ -199,59 +202,9 @@ async def _show(
         place=place,
         token=asking.token,
         csrf=await asking.visit.csrf(asking.form),
-        toolsets=_toolsets(offered, choice),
-        admin="admin" in offered.scopes,
-        admin_ticked="admin" in choice.scopes,
-        offered=offered,
-        layers=_layers(offered, choice),
-        targets=[(layer_name(layer), layer == choice.write_layer) for layer in offered.write],
-        new_layer=NEW_LAYER,
+        asks_more=bool(news),
+        **boxes(offered, choice, news=news),
         problem=problem,
     )
     asking.visit.keep(response)
     return response
-
-
-def _toolsets(offered: Offer, choice: Choice) -> list[dict[str, Any]]:
-    rows = []
-    for key, title, about in TOOLSETS:
-        scopes = {action: f"{key}:{action}" for action in ("read", "write")}
-        cells = {
-            action: {"scope": scope, "ticked": scope in choice.scopes} if scope in offered.scopes else None
-            for action, scope in scopes.items()
-        }
-        if any(cells.values()):
-            rows.append({"title": title, "about": about, **cells})
-    return rows
-
-
-def _layers(offered: Offer, choice: Choice) -> list[dict[str, Any]]:
-    rows = []
-    if offered.every_read:
-        rows.append(
-            _layer(
-                EVERY_LAYER,
-                "Every layer, later ones too",
-                "no other tick is needed then",
-                choice,
-                writable=offered.every_write,
-            )
-        )
-    for layer in offered.read:
-        name = layer_name(layer)
-        title, about = (name, "") if layer else ("Tenant-wide", "what everyone in the tenant shares")
-        rows.append(_layer(name, title, about, choice, writable=layer in offered.write, layer=layer))
-    return rows
-
-
-def _layer(
-    value: str, title: str, about: str, choice: Choice, *, writable: bool, layer: str = EVERY_LAYER
-) -> dict[str, Any]:
-    return {
-        "value": value,
-        "title": title,
-        "about": about,
-        "read": layer in choice.read,
-        "write": layer in choice.write,
-        "writable": writable,
-    }

@@ -15,53 +15,25 @@ import secrets as random
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit
+from dataclasses import replace
+from typing import Any, Final
 
 from app.errors import OAuthError
+from app.oauth.client import Client
+from app.oauth.client_metadata import check_flow, choice, client_name, likely_type, refused, text, web_address
 from app.oauth.redirect import RedirectPolicy, read_target
-from app.oauth.rfc8414 import AUTHENTICATION_METHODS, GRANT_TYPES
+from app.oauth.rfc8414 import AUTHENTICATION_METHODS, REGISTERED_GRANT_TYPES
 from app.oauth.secrets import Secrets, encode
-from app.store.control.revocations import client_key
 
-__all__ = ["MAX_CLIENT_ID", "Client", "client_secret", "read_client", "register", "registration_response"]
+__all__ = ["MAX_CLIENT_ID", "PREFIX", "client_secret", "read_client", "register", "registration_response"]
 
 MAX_CLIENT_ID: Final = 1024
-MAX_NAME: Final = 100
 MAX_REDIRECTS: Final = 10
 PREFIX: Final = "gk1."
+"""How the id of a registered client begins."""
+
 MAC_BYTES: Final = 18
 MAX_METADATA: Final = 8 * 1024
-
-AuthenticationMethod = Literal["none", "client_secret_basic", "client_secret_post"]
-ApplicationType = Literal["web", "native"]
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client as it registered. Nothing in it is verified but that this gateway wrote it down."""
-
-    id: str
-    issuer: str
-    name: str
-    redirect_uris: tuple[str, ...]
-    authentication: AuthenticationMethod
-    application_type: ApplicationType
-    scope: str
-    uri: str
-    issued: int
-    """Unix seconds."""
-
-    @property
-    def confidential(self) -> bool:
-        """Whether it must prove itself with a secret."""
-        return self.authentication != "none"
-
-    @property
-    def key(self) -> str:
-        """The hash under which stores and revocations know it."""
-        return client_key(self.id)
 
 
 def register(
@@ -73,16 +45,16 @@ def register(
         OAuthError: invalid_redirect_uri or invalid_client_metadata (RFC 7591 §3.2.2).
     """
     redirects = _redirects(metadata.get("redirect_uris"), policy)
-    _check_grants(metadata)
+    check_flow(metadata)
     client = Client(
         id="",
         issuer=address,
-        name=_name(metadata, redirects),
+        name=client_name(metadata, redirects),
         redirect_uris=redirects,
-        authentication=_choice(metadata, "token_endpoint_auth_method", AUTHENTICATION_METHODS, "none"),
-        application_type=_choice(metadata, "application_type", ("web", "native"), _likely_type(redirects)),
-        scope=_text(metadata, "scope"),
-        uri=_web_address(metadata, "client_uri"),
+        authentication=choice(metadata, "token_endpoint_auth_method", AUTHENTICATION_METHODS, "none"),
+        application_type=choice(metadata, "application_type", ("web", "native"), likely_type(redirects)),
+        scope=text(metadata, "scope"),
+        uri=web_address(metadata, "client_uri"),
         issued=int(time.time() if now is None else now),
     )
     return _with_id(client, secrets)
@@ -130,7 +102,7 @@ def registration_response(client: Client, secrets: Secrets) -> dict[str, Any]:
         "redirect_uris": list(client.redirect_uris),
         "token_endpoint_auth_method": client.authentication,
         "application_type": client.application_type,
-        "grant_types": list(GRANT_TYPES),
+        "grant_types": list(REGISTERED_GRANT_TYPES),
         "response_types": ["code"],
     }
     if client.scope:
@@ -156,28 +128,14 @@ def _with_id(client: Client, secrets: Secrets) -> Client:
         "x": random.token_urlsafe(9),
     }
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
-    if len(text) > MAX_METADATA:
-        raise _refused("the metadata is too long; shorten client_name, scope or redirect_uris")
-    body = encode(packer.compress(text) + packer.flush())
+    plain = json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(plain) > MAX_METADATA:
+        raise refused("the metadata is too long; shorten client_name, scope or redirect_uris")
+    body = encode(packer.compress(plain) + packer.flush())
     client_id = f"{PREFIX}{body}.{encode(secrets.mac('client', body)[:MAC_BYTES])}"
     if len(client_id) > MAX_CLIENT_ID:
-        raise _refused("the metadata is too long; shorten client_name, scope or redirect_uris")
-    return Client(
-        client_id,
-        client.issuer,
-        client.name,
-        client.redirect_uris,
-        client.authentication,
-        client.application_type,
-        client.scope,
-        client.uri,
-        client.issued,
-    )
-
-
-def _refused(reason: str) -> OAuthError:
-    return OAuthError("invalid_client_metadata", reason)
+        raise refused("the metadata is too long; shorten client_name, scope or redirect_uris")
+    return replace(client, id=client_id)
 
 
 def _redirects(value: object, policy: RedirectPolicy) -> tuple[str, ...]:
@@ -199,55 +157,3 @@ def _redirects(value: object, policy: RedirectPolicy) -> tuple[str, ...]:
                 "the operator can add it to GRAPHKEEP_REDIRECT_HOSTS",
             )
     return tuple(value)
-
-
-def _check_grants(metadata: Mapping[str, Any]) -> None:
-    responses = metadata.get("response_types", ["code"])
-    if not isinstance(responses, list) or "code" not in responses:
-        raise _refused("response_types must contain code")
-    grants = metadata.get("grant_types", list(GRANT_TYPES))
-    # What else a client lists (the connector names jwt-bearer) is left out of the answer, as RFC 7591 §3.2.1 allows.
-    if not isinstance(grants, list) or "authorization_code" not in grants:
-        raise _refused("grant_types must contain authorization_code")
-
-
-def _choice(metadata: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> Any:
-    value = metadata.get(name)
-    if value is None:
-        return default
-    if value not in allowed:
-        raise _refused(f"{name} must be one of {', '.join(allowed)}")
-    return cast("str", value)
-
-
-def _text(metadata: Mapping[str, Any], name: str) -> str:
-    value = metadata.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str) or not value.isprintable():
-        raise _refused(f"{name} must be a text without control characters")
-    return value.strip()
-
-
-def _name(metadata: Mapping[str, Any], redirects: tuple[str, ...]) -> str:
-    name = " ".join(_text(metadata, "client_name").split())
-    if len(name) > MAX_NAME:
-        raise _refused(f"client_name has at most {MAX_NAME} characters")
-    return name or f"Client at {read_target(redirects[0]).host}"
-
-
-def _web_address(metadata: Mapping[str, Any], name: str) -> str:
-    uri = _text(metadata, name)
-    if not uri:
-        return ""
-    try:
-        parts = urlsplit(uri)
-    except ValueError as error:
-        raise _refused(f"{name} must be a web address") from error
-    if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise _refused(f"{name} must be a web address")
-    return uri
-
-
-def _likely_type(redirects: tuple[str, ...]) -> ApplicationType:
-    return "web" if read_target(redirects[0]).kind == "web" else "native"

@@ -42,6 +42,7 @@ from app.store.control.passwords import PasswordStore
 from app.store.control.refresh import RefreshStore
 from app.store.control.revocations import Revocations, client_key
 from app.store.control.service_accounts import ServiceAccountStore
+from app.store.control.shown import ShownStore
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.control.users import Membership, User, Users
 from app.store.database import Database
@@ -100,6 +101,7 @@ class AuthorizationServer:
         self.grants = GrantStore(control)
         self.links = LinkStore(control)
         self.refresh = RefreshStore(control)
+        self.shown = ShownStore(control)
         self.revocations = Revocations(control)
         self.service_accounts = ServiceAccountStore(control)
         self.tenants = Tenants(control)
@@ -186,6 +188,7 @@ class AuthorizationServer:
         now = time.time()
         for store in (
             self._attempts,
+            self.shown,
             self.authorizations,
             self.browser,
             self.documents,

@@ -18,11 +18,12 @@ from starlette.responses import Response
 
 from app.context import Grant
 from app.errors import OAuthError
-from app.oauth.client_authentication import authenticated_client
+from app.oauth.client import Client
+from app.oauth.client_authentication import authenticated
+from app.oauth.client_credentials import client_credentials
 from app.oauth.errors import answer
 from app.oauth.forms import Parameters, read_form
-from app.oauth.rfc7591 import Client
-from app.oauth.rfc8414 import OFFLINE_ACCESS
+from app.oauth.rfc8414 import GRANT_TYPES, OFFLINE_ACCESS
 from app.oauth.rfc9068 import mint_access_token
 from app.oauth.rfc9728 import is_resource
 from app.oauth.secrets import digest
@@ -30,6 +31,7 @@ from app.oauth.service import AuthorizationServer, Place, narrowed
 from app.store.control.authorizations import CodeRecord
 from app.store.control.grants import GrantRecord
 from app.store.control.refresh import RefreshRecord
+from app.store.control.service_accounts import ServiceAccount
 
 __all__ = ["token"]
 
@@ -39,7 +41,7 @@ _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}\Z")
 
 
 async def token(services: AuthorizationServer, request: Request) -> Response:
-    """Exchange a code or a refresh token for tokens.
+    """Exchange a code, a refresh token or the credentials of a service account for tokens.
 
     Raises:
         OAuthError: as RFC 6749 §5.2 names it.
@@ -47,14 +49,18 @@ async def token(services: AuthorizationServer, request: Request) -> Response:
     address = services.address(request)
     form = await read_form(request)
     grant_type = form.required("grant_type")
-    if grant_type not in ("authorization_code", "refresh_token"):
-        raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
-    client = await authenticated_client(services, request, form)
+    if grant_type not in GRANT_TYPES:
+        raise OAuthError("unsupported_grant_type", f"grant_type must be one of {', '.join(GRANT_TYPES)}")
+    caller = await authenticated(services, request, form)
     if not all(is_resource(address, resource) for resource in form.many("resource")):
         raise OAuthError("invalid_target", f"the resource of this gateway is {address}/mcp")
+    if grant_type == "client_credentials":
+        return await client_credentials(services, form, caller, address)
+    if isinstance(caller, ServiceAccount):
+        raise OAuthError("unauthorized_client", "a service account uses the grant type client_credentials alone")
     if grant_type == "authorization_code":
-        return await _exchange_code(services, form, client, address)
-    return await _refresh(services, form, client, address)
+        return await _exchange_code(services, form, caller, address)
+    return await _refresh(services, form, caller, address)
 
 
 async def _exchange_code(services: AuthorizationServer, form: Parameters, client: Client, address: str) -> Response:

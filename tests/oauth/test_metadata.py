@@ -16,14 +16,18 @@ async def test_the_authorization_server_describes_itself(life: Life, path: str) 
     answer = await life.browser.get(f"{life.address}/.well-known/oauth-authorization-server{path}")
     document = answer.json()
     assert document["issuer"] == life.address
-    for name in ("authorization", "token", "registration", "revocation"):
+    for name in ("authorization", "token", "registration", "revocation", "introspection"):
         assert document[f"{name}_endpoint"].startswith(f"{life.address}/")
     assert document["code_challenge_methods_supported"] == ["S256"]
     assert set(document["token_endpoint_auth_methods_supported"]) == {
         "none",
         "client_secret_basic",
         "client_secret_post",
+        "private_key_jwt",
     }
+    assert "none" not in document["introspection_endpoint_auth_methods_supported"]
+    assert document["client_id_metadata_document_supported"] is True
+    assert document["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
     assert "offline_access" in document["scopes_supported"]
     assert document["authorization_response_iss_parameter_supported"] is True
     assert "client_id_metadata_document_supported" not in document  # not before it works: half of it is worse

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from app.errors import OAuthError
+from app.oauth.client import Client
 from app.oauth.redirect import RedirectPolicy
-from app.oauth.rfc7591 import Client, client_secret, read_client, register
+from app.oauth.rfc7591 import client_secret, read_client, register
 from app.oauth.secrets import Secrets
 from app.store.database import Database
 from app.store.statement import statement

@@ -13,7 +13,6 @@ UNIQUE: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_AccessToken", ("id",)),
     ("_Audit", ("id",)),
     ("_Client", ("id",)),
-    ("_ClientAssertion", ("id",)),
     ("_ClientDocument", ("id",)),
     ("_Code", ("id",)),
     ("_Embedding", ("id",)),
@@ -51,7 +50,6 @@ UNIQUE: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 INDEXED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_Audit", ("at",)),
     ("_Audit", ("tenant", "at")),
-    ("_ClientAssertion", ("expires_at",)),
     ("_ClientDocument", ("fetched_at",)),
     ("_Code", ("kept_until",)),
     ("_Grant", ("client",)),
@@ -68,6 +66,7 @@ INDEXED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_Once", ("expires_at",)),
     ("_Passkey", ("user",)),
     ("_PendingAuthorization", ("expires_at",)),
+    ("_PersonalToken", ("tenant",)),
     ("_PersonalToken", ("user",)),
     ("_RecoveryCode", ("user",)),
     ("_RefreshToken", ("expires_at",)),
