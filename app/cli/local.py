@@ -20,7 +20,7 @@ from app.protocol.stdio import LocalProtocol, standard_streams
 from app.settings import Settings
 from app.store.control.tenants import HOME_TENANT
 
-__all__ = ["run"]
+__all__ = ["first_owner", "run"]
 
 
 def run(settings: Settings, *, tenant: str | None, user: str | None) -> None:
@@ -41,7 +41,7 @@ async def _run(settings: Settings, *, tenant: str, user: str | None) -> None:
         async with connected(used) as database:
             accounts = accounts_of(used, database)
             await accounts.ensure_home()
-            principal = await accounts.local_principal(user or await _first_owner(accounts, tenant), tenant)
+            principal = await accounts.local_principal(user or await first_owner(accounts, tenant), tenant)
         async with opened(used) as services:
             await _protocol(services, principal).serve(reader, writer)
 
@@ -63,7 +63,12 @@ def _protocol(services: Services, principal: Principal) -> LocalProtocol:
     return LocalProtocol(services.registry, services.dispatcher, identify=identify, admit=admit)
 
 
-async def _first_owner(accounts: Accounts, tenant_name: str) -> str:
+async def first_owner(accounts: Accounts, tenant_name: str) -> str:
+    """E-mail address of the tenant's owner of longest standing.
+
+    Raises:
+        NotFound: no such tenant, or it has no owner.
+    """
     tenant = await accounts.tenant(tenant_name)
     owners = [member.user for member in await accounts.users.members(tenant.id) if member.role is Role.OWNER]
     found = [user for user in [await accounts.users.by_id(subject) for subject in owners] if user is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -67,10 +68,36 @@ def stdio(
 def doctor(
     as_json: Json = False,
     alive: Annotated[bool, typer.Option("--alive", help="Only ask whether the gateway of this home answers.")] = False,
+    connector: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Play a connector's whole life against this address instead, from anywhere."),
+    ] = None,
+    signin: Annotated[
+        str | None, typer.Option(metavar="LINK", help="With --connector: a one-time link to sign in with.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GRAPHKEEP_TOKEN",
+            help="With --connector: a personal token to call tools with, where nobody signs in.",
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="With --connector on the gateway's machine: whom to sign in. Default: home's first owner."),
+    ] = None,
+    authority: Annotated[
+        Path | None, typer.Option(help="With --connector: a root certificate (PEM) to trust besides the usual ones.")
+    ] = None,
 ) -> None:
     """Say what works and what does not: settings, database, schema, model, addresses. Exit code 1 if anything fails."""
     require("server")
     settings = read_settings()
+    if connector is not None:
+        from app.cli.connector import run as connecting
+
+        options = connecting.Options(signin=signin, token=token, user=user, authority=authority)
+        raise typer.Exit(connecting.run(settings, connector, options, as_json=as_json))
     from app.cli.doctor import run
 
     raise typer.Exit(run(settings, as_json=as_json, alive=alive))

@@ -55,6 +55,10 @@ class Wire(HttpToolsProtocol):
         self._in_head, self._between, self._head = True, False, 0
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """White space around a value is none of it (RFC 9110 §5.5); the parser leaves what stands behind."""
+        super().on_header(name, value.rstrip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """It is complete; what follows is the body, which has limits of its own."""
         self._in_head, self._head = False, 0

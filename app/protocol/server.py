@@ -105,11 +105,14 @@ def _scope(ctx: _Context) -> Scope:
 
 
 class HttpProtocol:
-    """The last stage of the pipeline, an ASGI app; serves while :meth:`running` is entered."""
+    """The last stage of the pipeline, an ASGI app; serves while :meth:`running` is entered.
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher) -> None:
+    ``server`` takes the place of :func:`mcp_server`, where more than tools is to be served over the same transport.
+    """
+
+    def __init__(self, registry: Registry, dispatcher: Dispatcher, *, server: Server[Any] | None = None) -> None:
         self._manager = StreamableHTTPSessionManager(
-            mcp_server(registry, dispatcher.call),
+            server or mcp_server(registry, dispatcher.call),
             stateless=True,
             # JSON mode drops progress and does not cancel a handler whose client hung up.
             json_response=False,

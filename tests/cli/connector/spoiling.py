@@ -1,0 +1,79 @@
+"""A proxy before a real gateway that spoils one thing, as proxies, firewalls and half-done servers do."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tests.oauth.conftest import serving
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Made once: reading the system's authorities for each request takes longer than the request."""
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date", "server"}
+
+
+@dataclass
+class Answer:
+    """What the gateway answered, to be changed."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str, change: Callable[[str], str | None]) -> None:
+        """Change a header; None takes it away."""
+        changed = [(found, change(value) if found == name else value) for found, value in self.headers]
+        self.headers = [(found, value) for found, value in changed if value is not None]
+
+    def document(self, change: Callable[[dict[str, Any]], Any]) -> None:
+        """Change the JSON object of the body."""
+        values = json.loads(self.body)
+        change(values)
+        self.body = json.dumps(values).encode()
+
+
+Spoil = Callable[[Request, Answer], None]
+
+
+@dataclass
+class Proxy:
+    """Passes everything on to ``upstream`` under the Host that it was asked for."""
+
+    upstream: str
+    spoil: Spoil | None = None
+    seen: list[str] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        headers = [
+            (name, value) for name, value in request.headers.raw if name not in (b"connection", b"content-length")
+        ]
+        async with httpx2.AsyncClient(trust_env=False, timeout=60, verify=NO_TLS) as client:
+            url = f"{self.upstream}{scope['raw_path'].decode()}"
+            if scope["query_string"]:
+                url += f"?{scope['query_string'].decode()}"
+            answered = await client.request(request.method, url, headers=headers, content=await request.body())
+        kept = [(name, value) for name, value in answered.headers.multi_items() if name not in HOP_BY_HOP]
+        answer = Answer(answered.status_code, kept, answered.content)
+        self.seen.append(f"{request.method} {request.url.path}")
+        if self.spoil is not None:
+            self.spoil(request, answer)
+        response = Response(answer.body, answer.status)
+        response.raw_headers += [(name.encode(), value.encode()) for name, value in answer.headers]
+        await response(scope, receive, send)
+
+
+@asynccontextmanager
+async def proxied(proxy: Proxy) -> AsyncIterator[int]:
+    """Serve the proxy at the port that this yields."""
+    async with serving(proxy) as port:
+        yield port
