@@ -30,7 +30,6 @@ async def test_the_authorization_server_describes_itself(life: Life, path: str) 
     assert document["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
     assert "offline_access" in document["scopes_supported"]
     assert document["authorization_response_iss_parameter_supported"] is True
-    assert "client_id_metadata_document_supported" not in document  # not before it works: half of it is worse
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
