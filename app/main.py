@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.access.authenticate import Authenticate
 from app.access.authorize import Authorize
 from app.access.service import Access, open_access
+from app.console.routes import routes as console_routes
+from app.console.service import Console
 from app.contract import Tool
 from app.edge.context import through
 from app.edge.gate import Gate
@@ -37,6 +39,7 @@ from app.protocol.result import refusal
 from app.protocol.server import HttpProtocol
 from app.settings import Settings
 from app.startup import Opening
+from app.store.control.tenants import Tenant
 from app.store.database import Database
 from app.store.planning import plan_ahead
 from app.store.sweeping import keep_swept
@@ -53,6 +56,7 @@ class Services:
     embedder: Embedder
     access: Access
     authorization: AuthorizationServer
+    console: Console
     registry: Registry
     dispatcher: Dispatcher
     limits: Limits
@@ -76,7 +80,7 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
         )
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
-            pages(routes(services.authorization)),
+            pages([*routes(services.authorization), *console_routes(services.console)]),
             is_open=services.opening.migrated.is_set,
             always=("/.well-known/",),
         )
@@ -126,12 +130,17 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             return access.snapshot.view.ring
 
         authorization = AuthorizationServer(database, settings, access.vault, ring=ring)
+
+        async def held(tenant: Tenant) -> tuple[int, int]:
+            return await memory.held(tenant.data, tenant.all_layers())
+
         yield Services(
             instruments,
             opening,
             embedder,
             access,
             authorization,
+            Console(database, authorization, access.accounts, access.vault, held=held),
             registry,
             dispatcher,
             limits,

@@ -22,7 +22,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 async def set_limits(
-    accounts: Accounts, name: str, limits: Mapping[str, float | None], *, actor: str = COMMAND
+    accounts: Accounts, which: str | Tenant, limits: Mapping[str, float | None], *, actor: str = COMMAND
 ) -> Tenant:
     """Set limits of one tenant; None brings back what is configured, those that are not named stay.
 
@@ -37,7 +37,7 @@ async def set_limits(
             raise InvalidInput(
                 f"{limit} is a number from {least:,.0f} to {most:,.0f}. Nothing was changed.", field=limit
             )
-    tenant = await accounts.tenant(name)
+    tenant = await accounts.tenant(which)
     held: dict[str, Any] = {limit: _whole(limit, value) for limit, value in limits.items()}
     changed = await accounts.tenants.set_rules(tenant.id, replace(tenant.rules, **held))
     detail = {limit: "default" if value is None else f"{value:g}" for limit, value in limits.items()}

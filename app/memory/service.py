@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.context import Deadline, Scope
@@ -48,6 +48,15 @@ class MemoryService:
     async def stats(self, call: Call) -> Mapping[str, Any]:
         """``graph_stats``."""
         return await stats(self._database, call)
+
+    async def held(self, tenant: str, layers: Iterable[str]) -> tuple[int, int]:
+        """How many entities and relations the tenant with this data id holds in all of its ``layers``, within a minute.
+
+        Raises:
+            CallError: it was never counted, and the database does not answer.
+        """
+        tally = await self._census.of(tenant, layers)
+        return tally.entities, tally.relations
 
     async def close(self) -> None:
         """End what goes on beside the calls."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ from app.store.control.authorizations import PendingAuthorization
 from app.store.control.grants import GrantRecord
 from app.store.control.tenants import check_layer_name
 
-__all__ = ["NEW_LAYER", "Choice", "Offer", "as_ticked", "default_choice", "offer", "read_choice"]
+__all__ = ["NEW_LAYER", "Choice", "Offer", "as_ticked", "default_choice", "granted", "news", "offer", "read_choice"]
 
 NEW_LAYER: Final = "+new"
 """In the form: the layer that is named beside it."""
@@ -50,12 +51,13 @@ class Choice:
     """A layer that this choice brings into being."""
 
 
-def offer(pending: PendingAuthorization, place: Place) -> Offer:
-    """What may be chosen: what the client asked for, within what the person's role and layers allow."""
+def offer(asked: Iterable[str], place: Place) -> Offer:
+    """What may be chosen: the scopes that were asked for, within what the person's role and layers allow."""
+    wanted = set(asked)
     layers = sorted(place.tenant.all_layers())
     membership = place.membership
     return Offer(
-        scopes=tuple(scope for scope in SCOPES if scope in pending.scopes and scope in place.scopes),
+        scopes=tuple(scope for scope in SCOPES if scope in wanted and scope in place.scopes),
         read=tuple(layer for layer in layers if membership.may_read(layer)),
         write=tuple(layer for layer in layers if membership.may_write(layer)),
         every_read=EVERY_LAYER in membership.read_layers,
@@ -83,6 +85,18 @@ def default_choice(pending: PendingAuthorization, offered: Offer, previous: Gran
         frozenset(write & _choices(offered.write, offered.every_write)),
         layer if layer in offered.write else next(iter(offered.write), None),
     )
+
+
+def granted(record: GrantRecord) -> Choice:
+    """The choice that a grant holds."""
+    return Choice(
+        frozenset(record.scopes), frozenset(record.read_layers), frozenset(record.write_layers), record.write_layer
+    )
+
+
+def news(pending: PendingAuthorization, offered: Offer, previous: GrantRecord | None) -> frozenset[str]:
+    """Scopes on offer that the client, known already, has not got so far: a step-up asks for them."""
+    return frozenset() if previous is None else frozenset(offered.scopes) - set(previous.scopes)
 
 
 def read_choice(form: Parameters, offered: Offer) -> Choice:

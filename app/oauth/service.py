@@ -21,6 +21,7 @@ from app.oauth.fetching import Fetcher
 from app.oauth.jwks import KeyRing
 from app.oauth.passwords import Passwords
 from app.oauth.pinned import pinned_documents
+from app.oauth.providers import Providers
 from app.oauth.redirect import RedirectPolicy
 from app.oauth.rfc7591 import read_client
 from app.oauth.secrets import Secrets, digest, new_token
@@ -92,6 +93,7 @@ class AuthorizationServer:
         self.control = control
         self.settings = settings
         self.addresses = settings.addresses
+        self.providers = Providers(settings.signin)
         self.policy = RedirectPolicy(settings.oauth.redirect_hosts)
         self.audit = Audit(control)
         self.authorizations = AuthorizationStore(control)

@@ -29,6 +29,11 @@ PUT = statement(
 OF_USER = statement(
     "tokens.of_user", f"MATCH (t:_PersonalToken {{user: $user}}) RETURN {_FIELDS} ORDER BY created, id", control=True
 )
+OF_TENANT = statement(
+    "tokens.of_tenant",
+    f"MATCH (t:_PersonalToken {{tenant: $of}}) RETURN {_FIELDS} ORDER BY created, id",
+    control=True,
+)
 ALL = statement("tokens.all", f"MATCH (t:_PersonalToken) RETURN {_FIELDS} ORDER BY created, id", control=True)
 REVOKE = statement(
     "tokens.revoke",
@@ -115,6 +120,10 @@ class PersonalTokens:
     async def of_user(self, user: str) -> list[PersonalToken]:
         """A user's tokens, oldest first, revoked and expired ones too."""
         return [PersonalToken.of(row) for row in await self._control.read(OF_USER, user=user)]
+
+    async def of_tenant(self, tenant: str) -> list[PersonalToken]:
+        """Everybody's tokens for a tenant, oldest first, revoked and expired ones too."""
+        return [PersonalToken.of(row) for row in await self._control.read(OF_TENANT, of=tenant)]
 
     async def all(self) -> list[PersonalToken]:
         """Every user's tokens, oldest first."""
