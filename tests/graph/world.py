@@ -76,13 +76,17 @@ async def put(
 ) -> None:
     entities = list(rows)
 
-    async def work(writing: Any) -> None:
-        for start in range(0, len(entities), 1000):
-            await writing.run(PUT, rows=entities[start : start + 1000])
+    async def link(writing: Any) -> None:
         await writing.run(LINK, rows=[[entity_id(one), entity_id(other)] for one, other in relations])
         await writing.run(ALIAS, rows=[[entity_id(one), entity_id(other)] for one, other in aliases])
 
-    await session.write(work)
+    for start in range(0, len(entities), 1000):  # a transaction each: one for all needs more memory than one may use
+
+        async def create(writing: Any, part: list[Mapping[str, Any]] = entities[start : start + 1000]) -> None:
+            await writing.run(PUT, rows=part)
+
+        await session.write(create)
+    await session.write(link)
 
 
 def around(seed: int, spread: float, count: int = 1) -> list[list[float]]:
