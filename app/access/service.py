@@ -16,9 +16,11 @@ from app.errors import CallError
 from app.oauth.sealing import Sealer
 from app.oauth.vault import Vault
 from app.settings import Settings
+from app.store.control.grants import GrantStore
 from app.store.control.keys import Keys
 from app.store.control.tokens import PersonalTokens
 from app.store.database import Database
+from app.store.session import ControlSession
 
 __all__ = ["Access", "accounts_of", "open_access"]
 
@@ -78,9 +80,7 @@ async def open_access(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        tokens = PersonalTokens(database.control.until(Deadline.after(LAST_NOTE_SECONDS), "token uses"))
-        with contextlib.suppress(CallError):
-            await tokens.note_use(verifier.take_uses())
+        await _note(verifier, database.control.until(Deadline.after(LAST_NOTE_SECONDS), "token uses"))
 
 
 async def _keep_fresh(snapshot: Snapshot, migrated: asyncio.Event | None) -> None:
@@ -90,8 +90,13 @@ async def _keep_fresh(snapshot: Snapshot, migrated: asyncio.Event | None) -> Non
 
 
 async def _note_uses(verifier: Verifier, database: Database) -> None:
-    tokens = PersonalTokens(database.control)
     while True:
         await asyncio.sleep(NOTE_USES_SECONDS)
-        with contextlib.suppress(CallError):  # a last use that is not noted harms nobody
-            await tokens.note_use(verifier.take_uses())
+        await _note(verifier, database.control)
+
+
+async def _note(verifier: Verifier, control: ControlSession) -> None:
+    uses = verifier.take_uses()
+    with contextlib.suppress(CallError):  # a last use that is not noted harms nobody
+        await PersonalTokens(control).note_use(uses)
+        await GrantStore(control).note_use(uses)

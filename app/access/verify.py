@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from app.access.layers import allowed_scopes
-from app.access.snapshot import Snapshot
+from app.access.snapshot import Snapshot, SnapshotMissing
 from app.access.view import View
 from app.context import EVERY_LAYER, Grant, Principal, Role
 from app.errors import Forbidden, OAuthError
@@ -41,7 +41,6 @@ class _Judged:
     grant: Grant
     expires: float
     issued: int
-    personal: bool
     principal: Principal | None = None
     of: Tenant | None = None
 
@@ -61,25 +60,29 @@ class Verifier:
         Raises:
             OAuthError: ``invalid_token``: malformed, not ours, for another resource, expired or revoked.
             Forbidden: the token is good, but its tenant is suspended.
-            SnapshotMissing: neither snapshot nor database is there.
+            SnapshotMissing: neither snapshot nor database is there, or the tenant is newer than the snapshot.
         """
         view = self._snapshot.view
         judged = self._judge(token, address, view)
         now = self._clock()
         _check_life(judged, view, now)
         tenant = view.tenants.get(judged.tenant)
+        if tenant is None and judged.issued >= (now - self._snapshot.age) * 1000:
+            raise SnapshotMissing(
+                "this tenant is so new that this replica has not read of it yet; try again shortly.",
+                retry_after_ms=2000,
+            )
         if tenant is None or tenant.state is TenantState.DELETED:
             raise _invalid("the tenant of this token does not exist any more")
         if tenant.state is TenantState.SUSPENDED:
             raise Forbidden("this tenant is suspended; ask an operator of the gateway to resume it.")
-        if judged.personal:
-            self._uses[judged.token_id] = int(now * 1000)
+        self._uses[judged.grant.id] = int(now * 1000)
         if judged.principal is None or judged.of != tenant:
             judged.principal, judged.of = _principal(judged, tenant), tenant
         return judged.principal
 
     def take_uses(self) -> dict[str, int]:
-        """Personal tokens used since the last call of this: id to Unix milliseconds."""
+        """Grants used since the last call of this: id to Unix milliseconds. A personal token is its own grant."""
         uses, self._uses = self._uses, {}
         return uses
 
@@ -113,12 +116,12 @@ def _parse(token: str, address: str, view: View) -> _Judged:
     if claims.get("iss") != issuer or claims.get("aud") != audience:
         raise _invalid("the token was issued for another address")
     try:
-        return _judged(header, claims, personal=typ == personal.TYP)
+        return _judged(header, claims)
     except (KeyError, TypeError, ValueError) as error:
         raise _invalid("the token lacks a claim that this release needs") from error
 
 
-def _judged(header: dict[str, Any], claims: dict[str, Any], *, personal: bool) -> _Judged:
+def _judged(header: dict[str, Any], claims: dict[str, Any]) -> _Judged:
     own = claims["gk"]
     subject, tenant = str(claims["sub"]), str(own["tenant"])
     return _Judged(
@@ -133,7 +136,6 @@ def _judged(header: dict[str, Any], claims: dict[str, Any], *, personal: bool) -
         grant=rfc9068.read_grant(claims),
         expires=float(claims["exp"]),
         issued=int(own["at"]),
-        personal=personal,
     )
 
 

@@ -17,8 +17,9 @@ from app.errors import InvalidInput
 from app.graph.vocabulary import relation_name
 from app.memory.timeline import SINGLE_VALUED
 from app.settings import Settings
-from app.store.control.tenants import HOME_TENANT, TenantState
+from app.store.control.tenants import HOME_TENANT, Tenant, TenantState
 from app.store.control.tokens import PersonalToken
+from app.store.control.users import Membership, User
 from app.store.database import Database
 
 __all__ = ["Administration", "administration"]
@@ -39,8 +40,8 @@ class Administration:
     """Tenants, members and personal tokens. Errors are those of :class:`~app.access.accounts.Accounts`."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
-        self._settings = settings
+        self.database = database
+        self.settings = settings
         self._accounts: Accounts = accounts_of(settings, database)
 
     async def add_tenant(self, name: str) -> dict[str, Any]:
@@ -55,6 +56,32 @@ class Administration:
     async def resume_tenant(self, name: str) -> dict[str, Any]:
         """Let a suspended tenant go on."""
         return await self._set_state(name, TenantState.ACTIVE)
+
+    async def rename_tenant(self, name: str, new: str) -> dict[str, Any]:
+        """Give a tenant another name."""
+        before = await self._accounts.tenant(name)
+        renamed = await self._accounts.rename_tenant(before, new)
+        return {"id": renamed.id, "from": before.name, "name": renamed.name}
+
+    async def delete_tenant(self, name: str, confirm: str) -> dict[str, Any]:
+        """Delete a tenant whose name was given twice.
+
+        Raises:
+            InvalidInput: the second name is another.
+        """
+        tenant = await self._accounts.tenant(name)
+        if confirm != tenant.name:
+            raise InvalidInput(f"--confirm must be {tenant.name!r}, the name of the tenant. Nothing was changed.")
+        await self._accounts.set_tenant_state(tenant, TenantState.DELETED)
+        return {"id": tenant.id, "name": tenant.name, "state": TenantState.DELETED.value}
+
+    async def add_layer(self, name: str, layer: str) -> dict[str, Any]:
+        """Make a layer."""
+        return self._layers(await self._accounts.add_layer(name, layer))
+
+    async def layers(self, name: str) -> dict[str, Any]:
+        """The layers of a tenant."""
+        return self._layers(await self._accounts.tenant(name))
 
     async def limit_tenant(self, name: str, changes: Mapping[str, float | None]) -> dict[str, Any]:
         """Set limits of one tenant, where ``changes`` names any, and show them."""
@@ -83,31 +110,53 @@ class Administration:
         self,
         email: str,
         tenant_name: str,
-        role_name: str,
+        role_name: str | None = None,
         *,
         read: Sequence[str] | None = None,
         write: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """Make the account if it is new, the membership, and a sign-in link for each public address.
 
+        Without a role a member stays what they are, and whoever is new becomes a member.
         The first owner of `home` becomes an operator too: somebody must be able to.
         """
-        role = _role(role_name)
+        role = await self._role_in(email, tenant_name) if role_name is None else _role(role_name)
         operator = False
         if role is Role.OWNER and tenant_name.strip().casefold() == HOME_TENANT:
             operator = (await self._accounts.bootstrap(email)).created
         user, membership = await self._accounts.add_user(email, tenant_name, role, read_layers=read, write_layers=write)
-        links = await sign_in_links(self._database, self._settings, user)
-        return {
-            "id": user.id,
-            "email": user.email,
-            "tenant": tenant_name,
-            "role": membership.role.value,
-            "read_layers": _names(membership.read_layers),
-            "write_layers": _names(membership.write_layers),
-            "operator": operator,
-            "signin": list(links.values()),
-        }
+        links = await sign_in_links(self.database, self.settings, user)
+        shown = _member(user, membership)
+        return {"tenant": tenant_name, **shown, "operator": operator, "signin": list(links.values())}
+
+    async def change_user(
+        self,
+        email: str,
+        tenant_name: str,
+        *,
+        role_name: str | None = None,
+        read: Sequence[str] | None = None,
+        write: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Change role or layers of a member, and show them; what is not named stays."""
+        membership = await self._accounts.change_user(
+            email,
+            tenant_name,
+            role=None if role_name is None else _role(role_name),
+            read_layers=read,
+            write_layers=write,
+        )
+        return {"tenant": tenant_name, **_member(await self._accounts.user(email), membership)}
+
+    async def members(self, tenant_name: str) -> list[dict[str, Any]]:
+        """Everyone who belongs to a tenant, by address."""
+        tenant = await self._accounts.tenant(tenant_name)
+        found = []
+        for membership in await self._accounts.users.members(tenant.id):
+            user = await self._accounts.users.by_id(membership.user)
+            if user is not None:
+                found.append(_member(user, membership))
+        return sorted(found, key=lambda member: str(member["email"]))
 
     async def remove_user(self, email: str, tenant_name: str) -> dict[str, Any]:
         """End a membership, and with it every token of that user for the tenant."""
@@ -138,6 +187,14 @@ class Administration:
         """End a token."""
         return await self._described(await self._accounts.revoke_token(token_id))
 
+    async def _role_in(self, email: str, tenant_name: str) -> Role:
+        tenant, user = await self._accounts.tenant(tenant_name), await self._accounts.users.by_email(email)
+        held = None if user is None else await self._accounts.users.membership(user.id, tenant.id)
+        return Role.MEMBER if held is None else held.role
+
+    def _layers(self, tenant: Tenant) -> dict[str, Any]:
+        return {"id": tenant.id, "name": tenant.name, "layers": _names(tenant.all_layers())}
+
     async def _set_state(self, name: str, state: TenantState) -> dict[str, Any]:
         tenant = await self._accounts.set_tenant_state(name, state)
         return {"id": tenant.id, "name": tenant.name, "state": tenant.state.value}
@@ -157,6 +214,16 @@ class Administration:
             "read_layers": _names(record.read_layers),
             "write_layers": _names(record.write_layers),
         }
+
+
+def _member(user: User, membership: Membership) -> dict[str, Any]:
+    return {
+        "id": user.id,
+        "email": user.email,
+        "role": membership.role.value,
+        "read_layers": _names(membership.read_layers),
+        "write_layers": _names(membership.write_layers),
+    }
 
 
 def _names(layers: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import people, rules
+from app.cli import clients, people, rules, tenancy
 from app.cli.client.console import emit, require, say
 from app.cli.client.reading import read_settings
 
@@ -22,8 +22,12 @@ commands = typer.Typer(
     add_completion=False,
 )
 commands.add_typer(rules.tenants, name="tenant")
-commands.add_typer(people.users, name="user")
+commands.add_typer(tenancy.users, name="user")
 commands.add_typer(people.tokens, name="token")
+commands.add_typer(clients.clients, name="client")
+commands.add_typer(clients.grants, name="grant")
+commands.add_typer(clients.accounts, name="service-account")
+commands.add_typer(clients.keys, name="key")
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 

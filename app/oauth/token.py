@@ -36,6 +36,7 @@ from app.store.control.service_accounts import ServiceAccount
 __all__ = ["token"]
 
 DAY: Final = 24 * 3600
+MAX_STEPS: Final = 50
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}\Z")
 
@@ -87,7 +88,17 @@ async def _exchange_code(services: AuthorizationServer, form: Parameters, client
         RefreshRecord(digest(first_refresh), grant.id, client.key, address, created_at=now, expires_at=expires)
     )
     await services.grants.touch(grant.id, now=now, expires_at=expires)
+    if client.kind == "registered":
+        await _replace_older(services, grant, now)
     return await _issue(services, grant, place, refresh=first_refresh)
+
+
+async def _replace_older(services: AuthorizationServer, grant: GrantRecord, now: float) -> None:
+    """A client that registers is one installation, which asked anew: for more, or for another tenant. What it held
+    before ends, now that it holds the new tokens. The id of a document or of a client that an operator added is shared
+    by many installations of one person, each with a grant of its own."""
+    for ended in await services.grants.replace_older(grant.id, now=now):
+        await services.note("grant.replace", actor=grant.user, tenant=grant.tenant, target=ended, by=grant.id)
 
 
 def _check_code(code: CodeRecord, form: Parameters, verifier: str, now: float) -> None:
@@ -124,8 +135,22 @@ async def _refresh(services: AuthorizationServer, form: Parameters, client: Clie
     if before is not None and now - before > services.settings.oauth.refresh_grace_seconds:
         await services.end_grant(grant, "a refresh token was used twice")
         raise OAuthError("invalid_grant", "the refresh token was used before; the grant has been revoked")
+    if before is not None:
+        successor = await _newest(services, successor)
     await services.grants.touch(grant.id, now=now, expires_at=expires)
     return await _issue(services, grant, place, refresh=successor, only=only)
+
+
+async def _newest(services: AuthorizationServer, successor: str) -> str:
+    """The successor, or, where it was used meanwhile, the last of its own: who comes late in the grace must not be
+    handed a token whose use would end the grant."""
+    secrets = await services.secrets()
+    for _ in range(MAX_STEPS):
+        record = await services.refresh.find(digest(successor))
+        if record is None or record.used_at is None:
+            break
+        successor = secrets.token("next refresh", successor)
+    return successor
 
 
 def _narrower(form: Parameters, grant: GrantRecord) -> frozenset[str] | None:

@@ -142,6 +142,33 @@ async def test_parallel_refreshes_get_the_same_successor(
     assert (await life.refresh(successors.pop())).status_code == 200
 
 
+async def test_who_comes_late_in_the_grace_gets_the_newest_token_not_a_used_one(life: Life) -> None:
+    first = (await life.tokens())["refresh_token"]
+    second = (await life.refresh(first)).json()["refresh_token"]
+    third = (await life.refresh(second)).json()["refresh_token"]
+    assert (await life.refresh(first)).json()["refresh_token"] == third
+    assert (await life.refresh(third)).status_code == 200
+
+
+async def test_a_client_that_registered_holds_one_grant_of_a_person(
+    life: Life, open_life: Callable[..., Any], gateway: Gateway
+) -> None:
+    first = await life.tokens()
+    other: Life = await open_life(gateway)
+    other.client = life.client
+    of_other = await other.tokens()
+    second = await life.tokens(scope="memory:read")
+    assert (await life.refresh(first["refresh_token"])).json()["error"] == "invalid_grant"
+    assert (await life.refresh(second["refresh_token"])).status_code == 200
+    assert (await other.refresh(of_other["refresh_token"])).status_code == 200, "another person's is another grant"
+
+
+async def test_an_answer_that_is_never_redeemed_takes_nothing_away(life: Life) -> None:
+    first = await life.tokens()
+    await life.code(scope="memory:read")
+    assert (await life.refresh(first["refresh_token"])).status_code == 200
+
+
 async def test_a_refresh_may_narrow_scopes_but_never_widen_them(life: Life) -> None:
     tokens = await life.tokens()
     wide = await life.refresh(tokens["refresh_token"], scope="memory:read ledger:write")

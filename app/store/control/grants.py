@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -58,6 +58,29 @@ CHANGE = statement(
     """
     MATCH (g:_Grant {id: $id}) WHERE g.revoked_at IS NULL
     SET g.scopes = $scopes, g.read_layers = $read, g.write_layers = $write, g.write_layer = $into
+    RETURN g.id AS id
+    """,
+    writes=True,
+    control=True,
+)
+USED = statement(
+    "grants.note_use",
+    """
+    UNWIND keys($uses) AS id
+    MATCH (g:_Grant {id: id})
+    SET g.last_used = CASE WHEN g.last_used * 1000 > $uses[id] THEN g.last_used ELSE $uses[id] / 1000.0 END
+    RETURN count(g) AS noted
+    """,
+    writes=True,
+    control=True,
+)
+REPLACED = statement(
+    "grants.replace_older",
+    """
+    MATCH (new:_Grant {id: $id})
+    MATCH (g:_Grant {user: new.user, client: new.client, issuer: new.issuer})
+    WHERE g.id <> new.id AND g.created_at <= new.created_at AND g.revoked_at IS NULL
+    SET g.revoked_at = $now, g.revoked_for = 'the person answered this client anew'
     RETURN g.id AS id
     """,
     writes=True,
@@ -178,6 +201,22 @@ class GrantStore:
             if found:
                 await revoke_in(writing, Revocation.of_change(key))
             return bool(found)
+
+        return await self._control.write(work)
+
+    async def note_use(self, uses: Mapping[str, int]) -> None:
+        """Record last uses, grant id to Unix milliseconds; ids of other things are passed over."""
+        if uses:
+            await self._control.write(lambda writing: writing.run(USED, uses=dict(uses)))
+
+    async def replace_older(self, key: str, *, now: float) -> list[str]:
+        """End what the same person gave the same client before this grant; the ids of what ended."""
+
+        async def work(writing: Writing) -> list[str]:
+            ended = [str(row["id"]) for row in await writing.run(REPLACED, id=key, now=now)]
+            for each in ended:
+                await revoke_in(writing, Revocation.of_grant(each))
+            return ended
 
         return await self._control.write(work)
 

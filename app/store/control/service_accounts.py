@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from app.store.control.audit import append_in
@@ -183,8 +183,6 @@ class ServiceAccountStore:
 
         return await self._control.write(work)
 
-    async def note_use(self, account: ServiceAccount) -> ServiceAccount:
+    async def note_use(self, account: ServiceAccount) -> None:
         """Note that the account was given a token just now."""
-        now = int(time.time() * 1000)
-        await self._control.write(lambda writing: writing.run(USED, id=account.id, now=now))
-        return replace(account, used=now)
+        await self._control.write(lambda writing: writing.run(USED, id=account.id, now=int(time.time() * 1000)))
