@@ -60,10 +60,15 @@ def tenant_list(as_json: Json = False) -> None:
 def user_add(
     email: Annotated[str, typer.Argument(help="E-mail address: the name of the account.")],
     tenant: Annotated[str, typer.Option(help="Tenant that they belong to.")],
-    role: Annotated[str, typer.Option(help="owner, member or reader.")] = "member",
+    role: Annotated[
+        str | None, typer.Option(help="owner, member or reader. Default: what they are, or else member.")
+    ] = None,
     read_layer: Annotated[
         list[str] | None,
-        typer.Option(help="A layer that they may read, repeatable. Default: every one for owners, else tenant-wide."),
+        typer.Option(
+            help="A layer that they may read, repeatable. Default: those they have, or else every one for owners and "
+            "tenant-wide for others."
+        ),
     ] = None,
     write_layer: Annotated[
         list[str] | None, typer.Option(help="A layer that they may write, repeatable. Default: as for reading.")

@@ -74,3 +74,52 @@ async def test_the_single_valued_relations_of_a_tenant_are_set_and_brought_back(
     with pytest.raises(InvalidInput):
         await administration.single_valued(tenant, ["no relation!"], change=True)
     assert "WORKS_AT" in (await administration.single_valued(tenant, None, change=True))["single_valued"]
+
+
+async def test_adding_a_member_again_keeps_role_and_layers_that_are_not_named(administration: Administration) -> None:
+    tenant, email = fresh_name("tenant"), fresh_email()
+    await administration.add_tenant(tenant)
+    await administration.add_user(fresh_email(), tenant, "owner")
+    await administration.add_user(email, tenant, "owner", read=["*"], write=["work"])
+    again = await administration.add_user(email, tenant)
+    assert (again["role"], again["read_layers"], again["write_layers"]) == ("owner", ["*"], ["work"])
+    new = await administration.add_user(fresh_email(), tenant)
+    assert (new["role"], new["read_layers"]) == ("member", ["tenant"])
+
+
+async def test_role_and_layers_of_a_member_are_changed_and_listed(administration: Administration) -> None:
+    tenant, email = fresh_name("tenant"), fresh_email()
+    await administration.add_tenant(tenant)
+    await administration.add_user(fresh_email(), tenant, "owner")
+    await administration.add_user(email, tenant)
+    changed = await administration.change_user(email, tenant, read=["tenant", "work"], write=["work"])
+    assert (changed["read_layers"], changed["write_layers"]) == (["tenant", "work"], ["work"])
+    reader = await administration.change_user(email, tenant, role_name="reader")
+    assert (reader["role"], reader["read_layers"], reader["write_layers"]) == ("reader", ["tenant", "work"], [])
+    listed = {member["email"]: member["role"] for member in await administration.members(tenant)}
+    assert (listed[email], len(listed)) == ("reader", 2)
+    with pytest.raises(InvalidInput, match="no role"):
+        await administration.change_user(email, tenant, role_name="king")
+
+
+async def test_the_last_owner_is_neither_demoted_nor_removed(administration: Administration) -> None:
+    tenant, email = fresh_name("tenant"), fresh_email()
+    await administration.add_tenant(tenant)
+    await administration.add_user(email, tenant, "owner")
+    with pytest.raises(Conflict, match="only owner"):
+        await administration.change_user(email, tenant, role_name="member")
+    with pytest.raises(Conflict, match="only owner"):
+        await administration.remove_user(email, tenant)
+
+
+async def test_a_tenant_is_renamed_and_deleted_once_its_name_is_confirmed(administration: Administration) -> None:
+    old, new = fresh_name("old"), fresh_name("new")
+    await administration.add_tenant(old)
+    assert (await administration.rename_tenant(old, new))["from"] == old
+    assert (await administration.add_layer(new, "work"))["layers"] == ["tenant", "work"]
+    with pytest.raises(InvalidInput, match="--confirm"):
+        await administration.delete_tenant(new, old)
+    assert (await administration.layers(new))["layers"] == ["tenant", "work"]
+    assert (await administration.delete_tenant(new, new))["state"] == "deleted"
+    with pytest.raises(NotFound):
+        await administration.layers(new)
