@@ -21,6 +21,9 @@ __all__ = ["KEY_FILE", "Sealer", "UnreadableSeal", "write_private"]
 KEY_FILE: Final = "secret.key"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
+OTHERS: Final = 0o077
+"""Rights of a file that are not its owner's."""
+
 BAD_CONFIGURATION: Final = 78  # EX_CONFIG
 
 
@@ -41,7 +44,8 @@ class Sealer:
         """The sealer of this installation: the key of the settings, else that of a 0600 file made on first use.
 
         Raises:
-            StartError: the configured key or the file does not hold 32 bytes in base64url.
+            StartError: the configured key or the file does not hold 32 bytes in base64url, or others may read the
+                file.
         """
         if settings.secret_key is not None:
             return cls(_decode(settings.secret_key.get_secret_value(), "GRAPHKEEP_SECRET_KEY"))
@@ -92,6 +96,12 @@ def write_private(path: Path, content: bytes, *, replace: bool = True) -> bool:
 def _file_key(path: Path) -> str:
     if not path.exists():
         write_private(path, base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)), replace=False)
+    if path.stat().st_mode & OTHERS:
+        raise StartError(
+            f"the file {path} opens every key of this gateway, and others on this machine may read it. Close it with "
+            f"`chmod 600 {path}`.",
+            exit_code=BAD_CONFIGURATION,
+        )
     return path.read_text("ascii", errors="replace").strip()
 
 

@@ -51,10 +51,16 @@ class Vault:
         return self._ring
 
     async def rotate(self) -> KeyRing:
-        """Make the next signing key, for all replicas; the old one verifies while its tokens live."""
+        """Make the next signing key, for all replicas; the old one verifies while its tokens live.
+
+        Raises:
+            StartError: the stored keys were sealed with another secret key than ours; nothing was changed.
+            CallError: the database failed.
+        """
+        await self.ring()  # a key that only we could open would stop every replica
         stored = await self._keys.all()
-        slot = max((key.slot for key in stored), default=0) + 1
-        await self._add(self._keys, slot=slot, active_from=time.time() + (ACTIVATION_SECONDS if stored else 0))
+        slot = max(key.slot for key in stored) + 1
+        await self._add(self._keys, slot=slot, active_from=time.time() + ACTIVATION_SECONDS)
         await self._keys.drop_retired(int((time.time() - LONGEST_TOKEN_SECONDS) * 1000))
         return await self.ring()
 

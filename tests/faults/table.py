@@ -26,6 +26,7 @@ FAULTS = (
             "oauth/test_metadata.py::test_the_authorization_server_describes_itself",
             "oauth/test_metadata.py::test_every_address_that_the_documents_name_answers",
             "oauth/test_rfc7591.py::test_what_the_hosted_connector_sends_is_accepted",
+            "oauth/test_cimd.py::test_a_client_without_scope_connects_by_its_address_and_gets_what_was_granted",
             "faults/test_identity.py::test_whoever_advertises_client_id_documents_also_serves_public_clients",
         ),
     ),
@@ -52,6 +53,7 @@ FAULTS = (
         "two refreshes at once lose the session",
         (
             "oauth/test_token.py::test_parallel_refreshes_get_the_same_successor",
+            "oauth/test_token.py::test_who_comes_late_in_the_grace_gets_the_newest_token_not_a_used_one",
             "oauth/test_token.py::test_a_refresh_token_is_replaced_and_the_old_one_ends_the_grant",
         ),
     ),
@@ -74,10 +76,24 @@ FAULTS = (
         ),
     ),
     Fault(
+        7,
+        "a client's metadata document that cannot be fetched, is something else, or leads where it must not",
+        (
+            "oauth/test_cimd.py::test_a_document_that_cannot_be_had_is_named_with_the_cause",
+            "oauth/test_cimd.py::test_the_last_good_copy_serves_while_the_host_fails",
+            "oauth/test_cimd.py::test_claude_connects_without_a_fetch",
+            "oauth/test_fetching.py::test_one_address_that_is_not_public_refuses_the_whole_answer",
+            "oauth/test_fetching.py::test_a_redirect_is_not_followed",
+            "oauth/test_fetching.py::test_a_host_that_takes_its_time_is_left",
+            "oauth/test_fetching.py::test_more_than_32_kib_are_not_read",
+        ),
+    ),
+    Fault(
         8,
         "a client registration that ends and leaves its user locked out",
         (
             "oauth/test_token.py::test_a_deleted_client_is_unknown",
+            "oauth/test_preset.py::test_a_removed_client_is_unknown_everywhere_and_comes_back_without_its_grants",
             "oauth/test_rfc7591.py::test_the_id_holds_the_metadata",
             "oauth/test_rfc7591.py::test_an_id_of_another_gateway_address_or_hand_is_unknown",
         ),

@@ -38,6 +38,17 @@ def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((home / KEY_FILE).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_key_file_that_others_may_read_is_refused_with_what_to_do(tmp_path: Path, mode: int) -> None:
+    settings = OAuthSettings(secret_key=None)
+    Sealer.of(settings, tmp_path)
+    (tmp_path / KEY_FILE).chmod(mode)
+    with pytest.raises(StartError, match="chmod 600"):
+        Sealer.of(settings, tmp_path)
+    (tmp_path / KEY_FILE).chmod(0o600)
+    Sealer.of(settings, tmp_path)
+
+
 def test_processes_that_start_at_once_agree_on_the_key_file(tmp_path: Path) -> None:
     settings = OAuthSettings(secret_key=None)
     with ThreadPoolExecutor(8) as pool:
@@ -55,7 +66,7 @@ def test_an_unusable_key_stops_the_start_and_says_how_to_make_one(tmp_path: Path
 
 
 def test_a_broken_key_file_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / KEY_FILE).write_text("é broken")
+    write_private(tmp_path / KEY_FILE, "é broken".encode())
     with pytest.raises(StartError, match=KEY_FILE):
         Sealer.of(OAuthSettings(secret_key=None), tmp_path)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import StartError
-from app.oauth.sealing import Sealer
-from app.oauth.vault import ACTIVATION_SECONDS, Vault
-from app.store.control.keys import Keys
+from app.oauth.sealing import Sealer, UnreadableSeal
+from app.oauth.vault import ACTIVATION_SECONDS, KEY_PURPOSE, Vault
+from app.store.control.keys import Keys, StoredKey
 from app.store.database import Database
 from tests.identity import fresh_name, vault_of
 
@@ -73,6 +73,24 @@ async def test_another_secret_key_opens_nothing_and_says_what_to_do(database: Da
         await stranger.ring()
     with pytest.raises(StartError, match="copy the file"):
         await stranger.secret("shared")
+    before = await Keys(database.control).all()
+    with pytest.raises(StartError, match="copy the file"):
+        await stranger.rotate()
+    assert not _strangers(before, await Keys(database.control).all())
+
+
+def _strangers(before: list[StoredKey], after: list[StoredKey]) -> list[str]:
+    """Keys that the stranger sealed: tests beside this one may have added others."""
+    known = {each.kid for each in before}
+    return [key.kid for key in after if key.kid not in known and _opens(key, Sealer(bytes(32)))]
+
+
+def _opens(key: StoredKey, sealer: Sealer) -> bool:
+    try:
+        sealer.open(key.sealed, KEY_PURPOSE)
+    except UnreadableSeal:
+        return False
+    return True
 
 
 async def test_nothing_private_is_stored_in_the_clear(database: Database, tmp_path: Path) -> None:
