@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from app.access.service_accounts import ServiceAccounts
+from app.cli.connections import Connections
 from app.context import Role
 from app.oauth.pinned import CLAUDE_CODE
 from app.oauth.secrets import digest
@@ -148,3 +149,25 @@ async def test_a_service_account_calls_tools_within_its_rights_until_it_is_remov
     assert (said["ok"], said["outcome"]) == (False, "not_applied"), "it is a reader: no consent could change that"
     await accounts.remove(tenant, record.id, life.person.user.id)
     await front.ends(token)
+
+
+async def test_a_rotated_key_ends_no_connection(database: Database, front: Front, life: Life) -> None:
+    await life.register()
+    tokens = await life.tokens(scope="memory:read")
+    before = {key["id"] for key in await Connections(database, front.gateway.settings).keys()}
+    after = await Connections(database, front.gateway.settings).rotate_key()
+    new = after[-1]
+    assert new["id"] not in before
+    assert new["state"] == "next"
+    async with asyncio.timeout(SECONDS):
+        while new["id"] not in await published(front, life):  # noqa: ASYNC110 - as a client sees it
+            await asyncio.sleep(0.1)
+    assert before <= await published(front, life)
+    assert await front.works(tokens["access_token"], READ, query="Ada")
+    again = (await life.refresh(tokens["refresh_token"])).json()
+    assert await front.works(again["access_token"], READ, query="Ada")
+
+
+async def published(front: Front, life: Life) -> set[str]:
+    keys = (await life.browser.get(f"{front.address}/.well-known/jwks.json")).json()["keys"]
+    return {key["kid"] for key in keys}

@@ -8,8 +8,8 @@ import pytest
 from tests.faults.table import FAULTS, Fault
 
 TESTS = Path(__file__).parents[1]
-ABSENT = {7, 18, 19, 25, 26, 27, 29}
-"""Kinds that need what is not here: fetched client metadata, documents, transcripts, background jobs, erasure."""
+ABSENT = {18, 19, 25, 26, 27, 29}
+"""Kinds that need what is not here: documents, transcripts, background jobs, erasure."""
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.number}")

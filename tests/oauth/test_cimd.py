@@ -106,6 +106,7 @@ async def test_a_client_without_scope_connects_by_its_address_and_gets_what_was_
 ) -> None:
     page = await connecting.to_consent(scope=None)
     assert "Published client" in page.text
+    assert f"<dt>Described by</dt><dd>{publisher.host}</dd>" in page.text
     answer = await connecting.exchange(connecting.returned(await connecting.answer(page))["code"])
     tokens = answer.json()
     assert "memory:read" in tokens["scope"]
