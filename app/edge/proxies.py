@@ -1,9 +1,9 @@
 """Who is at the other end, when proxies stand between.
 
-Forwarded headers are believed from the Unix socket (Caddy, the only one that can open it) and from the configured
-networks; from anyone else they are removed, so that nothing behind this stage can believe them by mistake. Of a chain
-in ``X-Forwarded-For`` only the rightmost hop that is not a trusted proxy counts: what stands left of it was written by
-the client.
+Forwarded headers, and what an identity proxy says about the person, are believed from the Unix socket (Caddy, the only
+one that can open it) and from the configured networks; from anyone else they are removed, so that nothing behind this
+stage can believe them by mistake. Of a chain in ``X-Forwarded-For`` only the rightmost hop that is not a trusted proxy
+counts: what stands left of it was written by the client.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ __all__ = ["Proxies"]
 FORWARDED: Final = frozenset(
     {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-port", b"x-real-ip"}
 )
+VOUCHING: Final = frozenset({b"cf-access-jwt-assertion"})
+"""Who the person is, as a proxy says that checked it."""
 LOCAL: Final = "local"
 
 Address = IPv4Address | IPv6Address
@@ -38,9 +40,11 @@ class Proxies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Settle who called and go on."""
         forwarded = [(name, value) for name, value in scope["headers"] if name in FORWARDED]
-        settled = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] not in FORWARDED]}
         peer = scope["client"][0] if scope.get("client") else LOCAL
-        if _by_unix_socket(scope) or self._trusts(_address(peer)):
+        trusted = _by_unix_socket(scope) or self._trusts(_address(peer))
+        dropped = FORWARDED if trusted else FORWARDED | VOUCHING
+        settled = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] not in dropped]}
+        if trusted:
             peer = self._client(forwarded) or peer
             self._rewrite(settled, forwarded)
         context = replace(context_of(scope), peer=peer)

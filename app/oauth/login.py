@@ -13,6 +13,7 @@ from app.oauth.continuation import is_continuation, is_pending
 from app.oauth.forms import read_form, read_query
 from app.oauth.pages import fragment, message_page, page, see_other
 from app.oauth.passkeys import enrol_form, sign_in_options
+from app.oauth.provider_page import connect_link, vouched_by_access
 from app.oauth.recovery_page import codes_form
 from app.oauth.service import AuthorizationServer
 from app.oauth.sessions import Visit, sign_out, visit
@@ -28,7 +29,9 @@ _log = structlog.get_logger("graphkeep.oauth")
 async def show_sign_in(services: AuthorizationServer, request: Request) -> Response:
     """Every way to sign in. ``request`` names what to go on to."""
     seen = await visit(services, request)
-    return await _sign_in_page(seen, read_query(request).one("request") or "")
+    vouched = await vouched_by_access(services, request)
+    goal = read_query(request).one("request") or ""
+    return await _sign_in_page(seen, goal, access_email=vouched.email if vouched is not None else "")
 
 
 async def try_sign_in(services: AuthorizationServer, request: Request) -> Response:
@@ -66,7 +69,7 @@ async def signed_in(services: AuthorizationServer, request: Request) -> Response
         places=await services.places(seen.user),
         mcp=f"{seen.address}/mcp",
         csrf=await seen.csrf(LEAVE),
-        ways=[await enrol_form(seen, back=""), await codes_form(seen)] if seen.recent else [],
+        ways=[await enrol_form(seen, back=""), await connect_link(seen), await codes_form(seen)] if seen.recent else [],
     )
 
 
@@ -84,10 +87,13 @@ async def leave(services: AuthorizationServer, request: Request) -> Response:
     return response
 
 
-async def _sign_in_page(seen: Visit, goal: str, *, email: str = "", problem: str = "", status: int = 200) -> Response:
+async def _sign_in_page(
+    seen: Visit, goal: str, *, email: str = "", problem: str = "", status: int = 200, access_email: str = ""
+) -> Response:
     goal = goal if is_continuation(goal) else ""
     csrf = await seen.csrf(SIGN_IN_FORM)
     options = await sign_in_options(seen)
+    upstream = seen.services.providers.upstream
     passkey = fragment(
         "passkey_form",
         action="/sign-in/passkey",
@@ -110,6 +116,8 @@ async def _sign_in_page(seen: Visit, goal: str, *, email: str = "", problem: str
         problem=problem,
         host=seen.address.partition("://")[2],
         passkey=passkey if options else "",
+        access_email=access_email,
+        provider=upstream.label if upstream is not None else "",
     )
     seen.keep(response)
     return response

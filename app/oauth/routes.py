@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.errors import OAuthError
-from app.oauth import consent_page, invitation_page, link_page, login, passkeys, recovery_page
+from app.oauth import consent_page, invitation_page, link_page, login, passkeys, provider_page, recovery_page
 from app.oauth.authorize import authorize
 from app.oauth.errors import ANY_ORIGIN, answer, oauth_endpoint, preflight
 from app.oauth.forms import read_body
@@ -23,6 +23,7 @@ from app.oauth.rfc8414 import authorization_server_metadata
 from app.oauth.rfc9728 import protected_resource_metadata
 from app.oauth.service import AuthorizationServer
 from app.oauth.token import token
+from app.oauth.upstream import CALLBACK_PATH
 
 __all__ = ["routes"]
 
@@ -48,6 +49,9 @@ def routes(services: AuthorizationServer) -> list[Route]:
         _page("/sign-in", login.try_sign_in, services, "POST"),
         _page("/sign-in/link", link_page.open_link, services, "GET"),
         _page("/sign-in/link", link_page.follow_link, services, "POST"),
+        _page("/sign-in/provider", provider_page.to_provider, services, "GET"),
+        _page(CALLBACK_PATH, provider_page.return_from_provider, services, "GET"),
+        _page("/sign-in/access", provider_page.sign_in_by_access, services, "POST"),
         _page("/sign-in/passkey", passkeys.sign_in_with_passkey, services, "POST"),
         _page("/sign-in/recovery", recovery_page.show_recovery, services, "GET"),
         _page("/sign-in/recovery", recovery_page.try_code, services, "POST"),

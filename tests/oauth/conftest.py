@@ -30,7 +30,7 @@ from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
 from app.oauth.sessions import cookie_name
 from app.oauth.vault import Vault
-from app.settings import EdgeSettings, OAuthSettings, Settings
+from app.settings import EdgeSettings, OAuthSettings, Settings, SignInSettings
 from app.store.control.browser import SessionRecord
 from app.store.control.keys import Keys
 from app.store.control.tenants import Tenant
@@ -82,8 +82,8 @@ def free_socket() -> socket.socket:
     return listening
 
 
-def settings_for(address: str, **oauth: Any) -> Settings:
-    return Settings(edge=EdgeSettings(public_urls=(address,)), oauth=OAuthSettings(**oauth))
+def settings_for(address: str, signin: SignInSettings | None = None, **oauth: Any) -> Settings:
+    return Settings(edge=EdgeSettings(public_urls=(address,)), oauth=OAuthSettings(**oauth), signin=signin)
 
 
 @asynccontextmanager
