@@ -7,15 +7,17 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 import pytest_asyncio
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
+from app.access.accounts import Accounts
 from app.console.routes import routes as console_routes
 from app.console.service import Console
 from app.context import RequestContext, Role
@@ -33,6 +35,7 @@ from app.store.database import Database
 from tests.identity import accounts_on, vault_of
 from tests.oauth.conftest import serving, settings_for
 
+Form = Mapping[str, str | list[str]]
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
 
@@ -43,6 +46,7 @@ class Stage:
     address: str
     services: AuthorizationServer
     console: Console
+    client: httpx2.AsyncClient
 
     async def person(self, *places: tuple[Tenant, Role], name: str = "", **layers: Sequence[str]) -> Person:
         """Someone who belongs to these tenants."""
@@ -111,31 +115,31 @@ class Person:
     stage: Stage
     user: User
     cookie: str
-    browser: httpx2.AsyncClient = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.browser = httpx2.AsyncClient(base_url=self.stage.address, trust_env=False, timeout=60)
-        self.use(self.cookie)
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Cookie": f"{cookie_name(self.stage.address)}={self.cookie}"}
 
-    def use(self, cookie: str) -> None:
-        self.cookie = cookie
-        self.browser.cookies.set(cookie_name(self.stage.address), cookie, domain="localhost.local")
+    async def get(self, path: str, **query: str) -> httpx2.Response:
+        """A page. A query in ``path`` stays as it is."""
+        return await self.stage.client.get(path, params=query or None, headers=self.headers)
 
-    async def get(self, path: str) -> httpx2.Response:
-        return await self.browser.get(path)
+    async def send(self, path: str, form: Form, **headers: str) -> httpx2.Response:
+        """A form, just as it is given."""
+        return await self.stage.client.post(path, data=dict(form), headers=self.headers | headers)
 
     async def token(self, action: str) -> str:
         """The token that the form of ``action`` has in this browser, whether it is shown or not."""
         return (await self.stage.services.secrets()).token("csrf", self.stage.address, self.cookie, action)
 
-    async def post(self, action: str, form: Mapping[str, str | list[str]] | None = None) -> httpx2.Response:
+    async def post(self, action: str, form: Form | None = None) -> httpx2.Response:
         """Send the form of ``action`` as its page would, even if no page shows it to this person."""
-        return await self.browser.post(action, data={"csrf": await self.token(action), **(form or {})})
+        return await self.send(action, {"csrf": await self.token(action), **(form or {})})
 
     async def after(self, response: httpx2.Response) -> httpx2.Response:
         """The page that a form leads on to."""
         assert response.status_code == 303, response.text
-        return await self.browser.get(response.headers["location"])
+        return await self.get(response.headers["location"])
 
 
 def text_of(page: httpx2.Response) -> str:
@@ -162,8 +166,14 @@ async def open_stage(database: Database, home: Path, *, held: tuple[int, int] = 
         services = AuthorizationServer(database, settings_for(address), vault)
         console = Console(database, services, accounts_on(database, home), vault, held=counted)
         apps.append(Starlette(routes=[*routes(services), *console_routes(console)]))
-        stages.append(Stage(address, services, console))
-        yield stages[0]
+        async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+            stages.append(Stage(address, services, console, client))
+            yield stages[0]
+
+
+@pytest.fixture
+def accounts(stage: Stage) -> Accounts:
+    return stage.console.accounts
 
 
 @pytest_asyncio.fixture(scope="session")
