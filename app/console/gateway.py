@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -41,13 +42,30 @@ TITLES: Final = {
     "quota_relations": "Relations",
 }
 HOME: Final = "/console/gateway/tenants"
+PAGE: Final = 50
 
 
 async def tenants(desk: Desk) -> Response:
     """Every tenant that is there, and the form for another."""
-    found = [each for each in await desk.console.accounts.tenants.all() if each.state is not TenantState.DELETED]
-    rows = [{"tenant": each, "members": len(await desk.console.accounts.users.members(each.id))} for each in found]
-    return desk.show("gateway_tenants", rows=rows, form=desk.form)
+    wanted = (desk.query.one("name") or "").strip()
+    after = (desk.query.one("after") or "").casefold()
+    found = [
+        each
+        for each in await desk.console.accounts.tenants.all()
+        if each.state is not TenantState.DELETED
+        and wanted.casefold() in each.name.casefold()
+        and each.name.casefold() > after
+    ]
+    found.sort(key=lambda each: each.name.casefold())
+    shown = found[:PAGE]
+    counts = await desk.console.accounts.users.count_members(each.id for each in shown)
+    return desk.show(
+        "gateway_tenants",
+        rows=[{"tenant": each, "members": counts.get(each.id, 0)} for each in shown],
+        wanted=wanted,
+        more=urlencode({"name": wanted, "after": shown[-1].name}) if len(found) > PAGE else "",
+        form=desk.form,
+    )
 
 
 async def make_tenant(desk: Desk) -> Response:
@@ -60,12 +78,12 @@ async def tenant(desk: Desk) -> Response:
     """One tenant: state, name and limits. Its records stay its own."""
     found = await _tenant(desk)
     members = await desk.console.accounts.users.members(found.id)
-    owners = [await desk.console.accounts.users.by_id(each.user) for each in members if each.role.value == "owner"]
+    owners = await desk.console.accounts.users.named(each.user for each in members if each.role is Role.OWNER)
     return desk.show(
         "gateway_tenant",
         about=found,
         members=len(members),
-        owners=[owner.email for owner in owners if owner is not None],
+        owners=sorted(owner.email for owner in owners.values()),
         limits=_limits(desk, found),
     )
 

@@ -26,11 +26,9 @@ __all__ = [
 
 async def members(desk: Desk) -> Response:
     """Everyone who belongs to the tenant, owners first."""
-    rows: list[tuple[User, Membership]] = []
-    for membership in await desk.console.accounts.users.members(desk.tenant.tenant.id):
-        user = await desk.console.accounts.users.by_id(membership.user)
-        if user is not None:
-            rows.append((user, membership))
+    found = await desk.console.accounts.users.members(desk.tenant.tenant.id)
+    users = await desk.console.accounts.users.named(membership.user for membership in found)
+    rows = [(users[membership.user], membership) for membership in found if membership.user in users]
     order = list(Role)
     rows.sort(key=lambda row: (order.index(row[1].role), row[0].email.casefold()))
     return desk.show("members", rows=rows)
@@ -71,10 +69,15 @@ async def remove_member(desk: Desk) -> Response:
 
 async def invitations(desk: Desk) -> Response:
     """Open invitations, and the form for another."""
-    rows = []
-    for invitation in await desk.console.invitations.of_tenant(desk.tenant.tenant.id):
-        inviter = await desk.console.accounts.users.by_id(invitation.inviter)
-        rows.append({"invitation": invitation, "inviter": inviter.email if inviter else "an operator"})
+    found = await desk.console.invitations.of_tenant(desk.tenant.tenant.id)
+    users = await desk.console.accounts.users.named(invitation.inviter for invitation in found)
+    rows = [
+        {
+            "invitation": invitation,
+            "inviter": users[invitation.inviter].email if invitation.inviter in users else "an operator",
+        }
+        for invitation in found
+    ]
     return desk.show(
         "invitations",
         rows=rows,

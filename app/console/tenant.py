@@ -101,10 +101,9 @@ async def connections(desk: Desk) -> Response:
     console, tenant = desk.console, desk.tenant.tenant.id
     grants = await console.services.grants.of_tenant(tenant)
     tokens = [token for token in await console.accounts.tokens.of_tenant(tenant) if token.alive]
-    people = {}
-    for subject in {grant.user for grant in grants} | {token.user for token in tokens}:
-        user = await console.accounts.users.by_id(subject)
-        people[subject] = user.email if user else "someone who is gone"
+    subjects = {grant.user for grant in grants} | {token.user for token in tokens}
+    users = await console.accounts.users.named(subjects)
+    people = {each: users[each].email if each in users else "someone who is gone" for each in subjects}
     return desk.show("connections", grants=grants, tokens=tokens, people=people)
 
 

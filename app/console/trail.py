@@ -104,8 +104,7 @@ async def _people(desk: Desk, entries: Iterable[AuditEntry]) -> dict[str, str]:
     """Addresses of the people among actors, targets and details."""
     named = (each for entry in entries for each in (entry.actor, entry.target, *map(str, entry.detail.values())))
     subjects = {each for each in named if each.startswith("us-")}
-    found = {subject: await desk.console.accounts.users.by_id(subject) for subject in subjects}
-    return {subject: user.email for subject, user in found.items() if user is not None}
+    return {each.id: each.email for each in (await desk.console.accounts.users.named(subjects)).values()}
 
 
 async def _tenants(desk: Desk, entries: Iterable[AuditEntry]) -> dict[str, str]:

@@ -138,3 +138,20 @@ async def test_looking_into_a_tenants_audit_stands_in_that_audit(stage: Stage) -
 @pytest.mark.parametrize("path", ["/console/gateway/tenants/tn-unknown", "/console/gateway/nothing"])
 async def test_what_is_not_there_is_not_found(stage: Stage, path: str) -> None:
     assert (await (await an_operator(stage)).get(path)).status_code == 404
+
+
+async def test_tenants_are_found_by_name_and_listed_page_by_page(stage: Stage) -> None:
+    operator = await an_operator(stage)
+    tenant = await stage.tenant("findable")
+    found = await operator.get("/console/gateway/tenants", name=tenant.name.upper())
+    assert re.findall(r'aria-label="Open ([^"]+)"', found.text) == [tenant.name]
+    assert "No tenant has such a name" in (await operator.get("/console/gateway/tenants?name=no-such-name")).text
+    mark = fresh_name("many")
+    for number in range(55):
+        await stage.services.tenants.create(f"{mark} {number:02}")
+    first = await operator.get("/console/gateway/tenants", name=mark)
+    more = re.search(r'href="(/console/gateway/tenants\?[^"]+)"', first.text)
+    assert more is not None
+    second = await operator.get(more[1].replace("&amp;", "&"))
+    names = re.findall(r'aria-label="Open ([^"]+)"', first.text + second.text)
+    assert names == [f"{mark} {number:02}" for number in range(55)]

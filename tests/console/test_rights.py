@@ -103,14 +103,25 @@ async def test_each_page_says_which_tenant_it_is_about(cast: Cast, entry: Entry)
 
 
 @pytest.mark.parametrize("entry", FORMS, ids=name_of)
-async def test_a_form_counts_only_with_its_own_token_from_our_own_page(cast: Cast, entry: Entry) -> None:
+async def test_a_form_counts_only_with_its_own_token(cast: Cast, entry: Entry) -> None:
     person = cast.operator if entry.right is Right.OPERATOR else cast.owner
     path = path_of(entry, **cast.parts())
-    for token in ("", await person.token("/console/tokens/other"), await cast.stranger.token(path)):
-        refused = await person.send(path, {"csrf": token})
+    refused = await person.send(path, {"csrf": await person.token("/console/other")})
+    assert (refused.status_code, "stale" in refused.text) == (403, True)
+
+
+async def test_a_form_counts_only_in_its_own_browser_and_from_our_own_page(cast: Cast) -> None:
+    person, path = cast.owner, f"/console/t/{cast.tenant.id}/layers"
+    token = await person.token(path)
+    for form, origin in (
+        ({"layer": "x"}, ""),
+        ({"layer": "x", "csrf": await cast.stranger.token(path)}, ""),
+        ({"layer": "x", "csrf": token}, "https://evil.example"),
+        ({"layer": "x", "csrf": token}, "null"),
+    ):
+        refused = await person.send(path, form, **({"Origin": origin} if origin else {}))
         assert (refused.status_code, "stale" in refused.text) == (403, True)
-    foreign = await person.send(path, {"csrf": await person.token(path)}, Origin="https://evil.example")
-    assert foreign.status_code == 403
+    assert (await person.send(path, {"layer": "x", "csrf": token})).status_code == 303
 
 
 async def test_nothing_of_a_suspended_tenant_is_reached_until_it_goes_on(stage: Stage) -> None:

@@ -29,7 +29,14 @@ CREATE = statement(
 )
 BY_ID = statement("users.by_id", f"MATCH (u:_User {{id: $id}}) RETURN {_USER}", control=True)
 BY_EMAIL = statement("users.by_email", f"MATCH (u:_User {{key: $key}}) RETURN {_USER}", control=True)
+NAMED = statement("users.named", f"MATCH (u:_User) WHERE u.id IN $ids RETURN {_USER}", control=True)
 ALL = statement("users.all", f"MATCH (u:_User) RETURN {_USER} ORDER BY u.key", control=True)
+CHANGE_EMAIL = statement(
+    "users.change_email",
+    f"MATCH (u:_User {{id: $id}}) SET u.key = $key, u.email = $email RETURN {_USER}",
+    writes=True,
+    control=True,
+)
 PUT_MEMBERSHIP = statement(
     "users.put_membership",
     f"""
@@ -80,6 +87,11 @@ MEMBERSHIP = statement("users.membership", f"MATCH (m:_Membership {{id: $id}}) R
 OF_USER = statement(
     "users.memberships_of_user",
     f"MATCH (m:_Membership {{user: $user}}) RETURN {_MEMBERSHIP} ORDER BY m.id",
+    control=True,
+)
+COUNT_MEMBERS = statement(
+    "users.count_members",
+    "MATCH (m:_Membership) WHERE m.tenant IN $tenants RETURN m.tenant AS tenant, count(m) AS number",
     control=True,
 )
 OF_TENANT = statement(
@@ -191,6 +203,37 @@ class Users:
     async def by_email(self, email: str) -> User | None:
         """The user with this address, in any case."""
         rows = await self._control.read(BY_EMAIL, key=email.strip().casefold())
+        return User.of(rows[0]) if rows else None
+
+    async def named(self, subjects: Iterable[str]) -> dict[str, User]:
+        """Users by their subject ids, in one read; ids of nobody are left out."""
+        rows = await self._control.read(NAMED, ids=sorted(set(subjects)))
+        return {row["id"]: User.of(row) for row in rows}
+
+    async def count_members(self, tenants: Iterable[str]) -> dict[str, int]:
+        """How many belong to each of these tenants; one without members is left out."""
+        rows = await self._control.read(COUNT_MEMBERS, tenants=sorted(set(tenants)))
+        return {row["tenant"]: row["number"] for row in rows}
+
+    async def change_email(self, subject: str, email: str) -> User | None:
+        """Give the user another address; None if there is no such user. Everything that names the subject stays.
+
+        Raises:
+            InvalidInput: no e-mail address. Conflict: another user has it; nothing was changed.
+        """
+        address = check_email(email)
+        taken = Conflict(f"another account has the address {address}. Nothing was changed.")
+        other = await self.by_email(address)
+        if other is not None and other.id != subject:
+            raise taken
+
+        async def work(writing: Writing) -> list[dict[str, Any]]:
+            return await writing.run(CHANGE_EMAIL, id=subject, key=address.casefold(), email=address)
+
+        try:
+            rows = await self._control.write(work)
+        except Conflict as error:  # by a change at the same moment
+            raise taken from error
         return User.of(rows[0]) if rows else None
 
     async def all(self) -> list[User]:
