@@ -187,7 +187,11 @@ async def test_a_refusal_by_the_limiter_is_a_tool_error_in_both_eras(
 async def test_metrics_are_served_on_their_own_loopback_port_only(gateway: Gateway) -> None:
     async with gateway.client() as client:
         assert (await client.get("/metrics")).status_code == 404
-        text = (await client.get(f"http://127.0.0.1:{gateway.settings.edge.metrics_port}/metrics")).text
+        await gateway.insist(client, "graph_stats")
+        metrics = f"http://127.0.0.1:{gateway.settings.edge.metrics_port}/metrics"
+        text = (await client.get(metrics)).text
+        rebound = await client.get(metrics, headers={"Host": "metrics.example.org"})
+        assert (rebound.status_code, "graphkeep_" in rebound.text) == (421, False)
     assert 'graphkeep_tool_calls_total{tool="graph_stats"}' in text
     assert "graphkeep_loop_lag_seconds" in text
 

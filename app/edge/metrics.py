@@ -11,12 +11,17 @@ from prometheus_client.process_collector import ProcessCollector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.edge.answers import not_found
+from app.edge.answers import not_found, problem
 
 __all__ = ["Measured", "Metrics"]
 
 BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 120)
-ROUTES: Final = ("mcp", ".well-known", "authorize", "token", "register", "revoke", "healthz", "readyz")
+ROUTES: Final = (
+    *("mcp", ".well-known", "authorize", "token", "register", "revoke", "introspect"),
+    *("consent", "sign-in", "console", "healthz", "readyz"),
+)
+LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+"""Names under which the metrics are asked for; any other is a page that had its own name lead here (DNS rebinding)."""
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
@@ -47,11 +52,20 @@ class Metrics:
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI app of the metrics listener: ``GET /metrics``."""
-        if scope["type"] == "http" and scope["path"] == "/metrics" and scope["method"] in {"GET", "HEAD"}:
+        if scope["type"] != "http":
+            return
+        if dict(scope["headers"]).get(b"host", b"").lower().removesuffix(_port(scope)) not in LOOPBACK:
+            await problem(scope, 421, "misdirected", "Metrics are at localhost alone.")(scope, receive, send)
+        elif scope["path"] == "/metrics" and scope["method"] in {"GET", "HEAD"}:
             text = generate_latest(self.registry)
             await Response(text, headers={"content-type": CONTENT_TYPE_LATEST})(scope, receive, send)
-        elif scope["type"] == "http":
+        else:
             await not_found(scope, receive, send)
+
+
+def _port(scope: Scope) -> bytes:
+    server = scope.get("server")
+    return b":%d" % server[1] if server else b""
 
 
 class Measured:
