@@ -13,10 +13,10 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-
 PYTEST := timeout --signal=INT --kill-after=30 2700 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test-deps test check bench soak format lock docs clean
+.PHONY: help run test-deps test conformance check bench soak format lock docs clean
 
 help: ## Show what can be made.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 run: $(VENV)/.installed-run ## Start the database, the gateway and HTTPS on this machine.
 	@exec $(BIN)/graphkeep dev
@@ -26,6 +26,9 @@ test-deps: ## Install the Debian packages that the tests use (once): chromium, r
 
 test: check $(VENV)/node/.installed ## Run every test against the real parts (at most 15 minutes).
 	@status=0; $(PYTEST) -m "not soak" $(ARGS) || status=$$?; echo $$status >$(VENV)/.pytest-status; exit $$status
+
+conformance: $(VENV)/.installed-all $(VENV)/node/.installed ## Run the suites by others: conformance, authorization lab, Inspector.
+	$(BIN)/python -m pytest tests/conformance $(ARGS)
 
 soak: $(VENV)/.installed-all $(VENV)/node/.installed ## Run the long tests.
 	$(BIN)/python -m pytest -m soak $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import time
@@ -24,8 +25,9 @@ from app.oauth.secrets import digest
 from app.oauth.sessions import cookie_name
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database
+from tests.cli.connector.spoiling import Proxy, proxied
 from tests.conformance.person import Person
-from tests.conformance.programs import AUTHLAB, CONFORMANCE, INSPECTOR, authlab, node, started, started_node
+from tests.conformance.programs import AUTHLAB, CONFORMANCE, INSPECTOR, Ended, authlab, node, started, started_node
 from tests.conformance.results import read_results
 from tests.conftest import Server
 from tests.edge.conftest import free_port
@@ -130,15 +132,40 @@ async def test_the_authorization_lab_finds_nothing_that_is_wrong(place: Place, s
     assert report["score"] >= LEAST_SCORE
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_the_inspector_connects_and_lists_the_tools(place: Place, era: str) -> None:
-    ended = await node(
-        INSPECTOR,
-        *("--cli", f"{place.https}/mcp", "--transport", "http", "--protocol-era", era),
-        *("--header", f"Authorization: Bearer {place.token}"),
-        *("--method", "tools/list", "--strict", "--format", "json"),
-        NODE_EXTRA_CA_CERTS=str(place.authority),
-        HOME=str(place.home),
-    )
-    assert ended.code == 0, ended
-    assert "graph_relate" in ended.said
+async def test_the_inspector_connects_in_each_era_and_lists_the_tools_without_a_complaint(place: Place) -> None:
+    async def listed(era: str) -> Ended:
+        return await node(
+            INSPECTOR,
+            *("--cli", f"{place.https}/mcp", "--transport", "http", "--protocol-era", era),
+            *("--header", f"Authorization: Bearer {place.token}"),
+            *("--method", "tools/list", "--strict", "--format", "json"),
+            NODE_EXTRA_CA_CERTS=str(place.authority),
+            HOME=str(place.home),
+        )
+
+    for era, ended in zip(ERAS, await asyncio.gather(*map(listed, ERAS)), strict=True):
+        assert ended.code == 0, (era, ended)
+        assert "graph_relate" in ended.said, era
+
+
+# What the suite asks of any server, with tools of its own or not; the rest needs the tools of its fixture.
+OF_ANY_SERVER = {
+    "2025-11-25": ("server-initialize", "ping", "tools-list", "dns-rebinding-protection"),
+    "2026-07-28": ("tools-list",),
+}
+
+
+async def test_what_the_suite_asks_of_any_server_holds_for_the_product_itself(place: Place) -> None:
+    address = place.neighbour.issuer
+    proxy = Proxy(address, token=place.token)
+    async with proxied(proxy) as port:
+        proxy.rename = (f"localhost:{port}", address.partition("://")[2])
+
+        async def run(revision: str, scenario: str) -> tuple[str, Ended]:
+            arguments = ("--url", f"http://localhost:{port}/mcp", "--scenario", scenario, "--spec-version", revision)
+            return f"{revision} {scenario}", await node(CONFORMANCE, "server", *arguments)
+
+        wanted = [run(revision, scenario) for revision, scenarios in OF_ANY_SERVER.items() for scenario in scenarios]
+        ended = dict(await asyncio.gather(*wanted))
+    failed = {name: found.said for name, found in ended.items() if found.code != 0}
+    assert not failed, failed

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
+import signal
+import ssl
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +32,14 @@ from app.context import Role
 from app.oauth.pinned import CLAUDE, CLAUDE_CODE
 from app.oauth.secrets import digest
 from app.oauth.sessions import cookie_name
-from app.settings import EdgeSettings, Settings
+from app.settings import EdgeSettings, RunSettings, Settings
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database
+from tests.cli.conftest import GRAPHKEEP
 from tests.conftest import Server
+from tests.edge.conftest import free_port
 from tests.gateway import running, settings_for
-from tests.identity import fresh_email, fresh_name
+from tests.identity import SECRET_KEY, fresh_email, fresh_name
 
 ADDRESS = "https://memory.test"
 """Public address of the gateway: both replicas answer for it, as behind a proxy that shares the load."""
@@ -41,6 +47,16 @@ ADDRESS = "https://memory.test"
 ALLOW = ("answer", "allow")
 WRITE = "memory:write"
 PATIENCE = 120.0
+RESTARTED = (3, 5)
+
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Made once: reading the system's authorities for each transport takes longer than a request."""
+
+
+def plain(socket: Path) -> httpx2.AsyncHTTPTransport:
+    """To a replica, as the proxy in front reaches it."""
+    return httpx2.AsyncHTTPTransport(uds=str(socket), verify=NO_TLS)
 
 
 class House(Protocol):
@@ -95,6 +111,82 @@ class InProcess:
             await self._stack.enter_async_context(running(used, ""))
 
 
+@dataclass
+class Processes:
+    """Replicas that are programs of their own, started as systemd starts them; the second stop is a kill.
+
+    A start takes seconds, so they are restarted twice: between consent and token, and before the parallel refreshes.
+    """
+
+    settings: Settings
+    homes: Sequence[Path]
+    environment: dict[str, str]
+    generation: int = 0
+    _ends: int = 0
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def opened(cls, server: Server, homes: Sequence[Path]) -> AsyncIterator[Processes]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEO4J_", "GRAPHKEEP_"))}
+        shared = {
+            "NEO4J_URI": server.uri,
+            "NEO4J_USER": server.user,
+            "NEO4J_PASSWORD": server.password,
+            "GRAPHKEEP_SECRET_KEY": SECRET_KEY,
+            "GRAPHKEEP_PUBLIC_URLS": ADDRESS,
+            "GRAPHKEEP_EMBEDDING": "none",
+        }
+        house = cls(settings_for(server, homes[0]), homes, {**kept, **shared})
+        try:
+            await house._start()
+            yield house
+        finally:
+            await house._stop(signal.SIGTERM)
+
+    @property
+    def sockets(self) -> list[Path]:
+        return [RunSettings(home=home).socket_path for home in self.homes]
+
+    async def restart(self, *, short: bool = False) -> None:
+        self._ends += 1
+        if self._ends in RESTARTED:
+            await self._stop(signal.SIGKILL if self.generation % 2 == 0 else signal.SIGTERM)
+            await self._start()
+
+    async def _start(self) -> None:
+        self.generation += 1
+        self._running = [self._started(home) for home in self.homes]
+        for socket, process in zip(self.sockets, self._running, strict=True):
+            await _answering(socket, process)
+
+    def _started(self, home: Path) -> subprocess.Popen[bytes]:
+        own = {"GRAPHKEEP_HOME": str(home), "GRAPHKEEP_HTTP_PORT": str(free_port())}
+        log = (home / "serve.log").open("ab")
+        with log:
+            return subprocess.Popen([*GRAPHKEEP, "serve"], env={**self.environment, **own}, stdout=log, stderr=log)
+
+    async def _stop(self, how: signal.Signals) -> None:
+        for process in self._running:
+            process.send_signal(how)
+        for process in self._running:
+            await asyncio.to_thread(process.wait, PATIENCE)
+        self._running = []
+
+
+async def _answering(socket: Path, process: subprocess.Popen[bytes]) -> None:
+    async with (
+        asyncio.timeout(PATIENCE),
+        httpx2.AsyncClient(transport=plain(socket), base_url="http://localhost") as client,
+    ):
+        while process.poll() is None:
+            with contextlib.suppress(httpx2.HTTPError):
+                if (await client.get("/healthz")).status_code == httpx2.codes.OK:
+                    return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"the gateway ended with {process.returncode}")
+
+
 class Alternating(httpx2.AsyncBaseTransport):
     """The proxy in front: each request goes to the other replica than the one before."""
 
@@ -108,9 +200,9 @@ class Alternating(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if self._generation != self._house.generation:  # connections to the replicas of before are of no use
-            await self.shut()
-            self._generation = self._house.generation
-            self._transports = [httpx2.AsyncHTTPTransport(uds=str(socket)) for socket in self._house.sockets]
+            self._generation, stale = self._house.generation, self._transports
+            self._transports = [plain(socket) for socket in self._house.sockets]
+            await _closed(stale)
         async with asyncio.timeout(PATIENCE):
             while True:
                 response = await self._sent(request)
@@ -139,8 +231,12 @@ class Alternating(httpx2.AsyncBaseTransport):
         """Every client of a life shares this: it outlives each of them."""
 
     async def shut(self) -> None:
-        for transport in self._transports:
-            await transport.aclose()
+        await _closed(self._transports)
+
+
+async def _closed(transports: Sequence[httpx2.AsyncHTTPTransport]) -> None:
+    for transport in transports:
+        await transport.aclose()
 
 
 class Lockstep:
@@ -248,7 +344,8 @@ class Life:
         """Connect as any client does, and call a tool; again while the answer says that it may help."""
         http = httpx2.AsyncClient(auth=self.provider(expired=expired), transport=self.transport, timeout=PATIENCE)
         async with http, Client(streamable_http_client(self.url, http_client=http), mode=mode) as client:
-            assert tool in {tool.name for tool in (await client.list_tools()).tools}
+            if self.pace is not None:
+                assert tool in {tool.name for tool in (await client.list_tools()).tools}
             async with asyncio.timeout(PATIENCE):
                 while True:
                     said = (await client.call_tool(tool, arguments)).structured_content or {}

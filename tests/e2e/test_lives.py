@@ -11,7 +11,7 @@ import pytest
 
 from app.store.database import Database
 from tests.conftest import Server
-from tests.e2e.lives import KINDS, InProcess, Life, live_together
+from tests.e2e.lives import KINDS, RESTARTED, InProcess, Life, Processes, live_together
 
 LIVES = 10
 SOAKED = 200
@@ -34,6 +34,19 @@ async def test_ten_lives_over_restarts_and_two_replicas(
         assert house.generation > 9
     assert {life.kind for life in lives} == set(KINDS)
     show(told(lives, time.monotonic() - began))
+
+
+async def test_lives_over_real_processes_that_are_stopped_and_killed(
+    neo4j_server: Server, database: Database, tmp_path: Path, show: Callable[[str], None]
+) -> None:
+    homes = [tmp_path / "a", tmp_path / "b"]
+    for home in homes:
+        home.mkdir()
+    began = time.monotonic()
+    async with Processes.opened(neo4j_server, homes) as house:
+        lives = await live_together(house, database, len(KINDS), expiring=False)
+        assert house.generation == 1 + len(RESTARTED)
+    show(f"over real processes, {house.generation} starts of each: {told(lives, time.monotonic() - began)}")
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -13,15 +14,15 @@ from app.cli.connector import discovery, network
 from app.cli.connector.browser import Browser
 from app.cli.connector.calls import Calls
 from app.cli.connector.discovery import Documents
-from app.cli.connector.report import NotTried, Report
+from app.cli.connector.report import NotTried, Report, Trouble
 from app.cli.connector.tokens import OFFLINE, Connection, WayIn
 
 __all__ = ["live"]
 
 SECONDS: Final = 30.0
 NO_WAY_IN: Final = (
-    "nobody to sign in as; run this on the gateway's machine, or give a one-time link with --signin (`graphkeep user "
-    "link` makes one)"
+    "nobody to sign in as: run this on the gateway's machine, or give a one-time link with --signin (an owner or "
+    "operator can make one)"
 )
 
 Action = Callable[[], Awaitable[str]]
@@ -35,6 +36,7 @@ class _Life:
         self.calls = Calls(documents)
         self._way_in = way_in
         self._token = token
+        self._left = False
 
     @property
     def reading(self) -> list[str]:
@@ -82,7 +84,14 @@ class _Life:
 
     async def revocation(self) -> str:
         await self.connection.revoke()
+        self._left = True
         return await self.calls.ends(self.connection.access_token)
+
+    async def leave(self) -> None:
+        """Give back what was granted if the life ended before its last step."""
+        if self.connection.tokens and not self._left:
+            with contextlib.suppress(Trouble, httpx2.HTTPError, OSError):
+                await self.connection.revoke()
 
 
 async def live(
@@ -126,4 +135,5 @@ async def live(
         )
         for name, action in steps:
             await report.take(name, action)
+        await life.leave()
     return report

@@ -94,7 +94,8 @@ class Connection:
             raise NotTried("the gateway offers no client metadata documents; connectors register instead")
         url, _ = self.question(["memory:read", OFFLINE], client=KNOWN_DOCUMENT, redirect=KNOWN_CALLBACK)
         page = await Browser(self.documents.client, self.browser.origin).get(url)
-        if page.elsewhere or page.status != httpx2.codes.OK:
+        # A refusal is a page at the very address; whether the pages behind it work is the next steps' matter.
+        if page.elsewhere or page.path == urlsplit(self.documents.server["authorization_endpoint"]).path:
             raise Trouble(
                 f"the client {KNOWN_DOCUMENT} was refused ({_said(page)})",
                 "The gateway must reach that address, or know the document (it is built in); look for the client in "

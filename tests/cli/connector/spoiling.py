@@ -6,7 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -18,6 +18,7 @@ from tests.oauth.conftest import serving
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Made once: reading the system's authorities for each request takes longer than the request."""
+OWN = (b"connection", b"content-length")
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date", "server"}
 
 
@@ -50,13 +51,16 @@ class Proxy:
 
     upstream: str
     spoil: Spoil | None = None
-    seen: list[str] = field(default_factory=list)
+    token: str = ""
+    """A bearer token that is added to what comes without one."""
+    rename: tuple[str, str] | None = None
+    """A Host, and the one that takes its place."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        headers = [
-            (name, value) for name, value in request.headers.raw if name not in (b"connection", b"content-length")
-        ]
+        headers = [(name, value) for name, value in map(self._changed, request.headers.raw) if name not in OWN]
+        if self.token and "authorization" not in request.headers:
+            headers.append((b"authorization", f"Bearer {self.token}".encode()))
         async with httpx2.AsyncClient(trust_env=False, timeout=60, verify=NO_TLS) as client:
             url = f"{self.upstream}{scope['raw_path'].decode()}"
             if scope["query_string"]:
@@ -64,12 +68,17 @@ class Proxy:
             answered = await client.request(request.method, url, headers=headers, content=await request.body())
         kept = [(name, value) for name, value in answered.headers.multi_items() if name not in HOP_BY_HOP]
         answer = Answer(answered.status_code, kept, answered.content)
-        self.seen.append(f"{request.method} {request.url.path}")
         if self.spoil is not None:
             self.spoil(request, answer)
         response = Response(answer.body, answer.status)
         response.raw_headers += [(name.encode(), value.encode()) for name, value in answer.headers]
         await response(scope, receive, send)
+
+    def _changed(self, header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        name, value = header
+        if self.rename is not None and name == b"host" and value == self.rename[0].encode():
+            return name, self.rename[1].encode()
+        return header
 
 
 @asynccontextmanager

@@ -260,6 +260,11 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
         "OpenID configuration",
         "jwks_uri",
     ),
+    "no client is known by its document": (
+        lambda request, answer: becomes(400, b"<html>")(answer) if "claude.ai" in str(request.url.query) else None,
+        "client metadata document",
+        "was refused",
+    ),
     "no registration": (at("/register", becomes(403)), "registration", "403"),
     "unknown clients are told nothing": (at("/token", becomes(500)), "registration", "invalid_client"),
     "no sign-in": (at("/sign-in", becomes(502)), "authorization", "/sign-in"),
