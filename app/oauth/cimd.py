@@ -42,7 +42,7 @@ RETRY_SECONDS: Final = 60.0
 MAX_REDIRECTS: Final = 20
 MAX_SCOPE: Final = 1000
 
-_KEPT: Final = ("client_id", "client_name", "redirect_uris", "client_uri", "scope", "token_endpoint_auth_method")
+_KEPT: Final = ("client_id", "client_name", "client_uri", "scope", "token_endpoint_auth_method")
 _log = structlog.get_logger("graphkeep.oauth")
 
 
@@ -180,12 +180,13 @@ class Documents:
         if not isinstance(document, dict):
             raise Unfetchable("is not a JSON object")
         try:
-            read_metadata(url, document, address="", policy=self._policy)
+            client = read_metadata(url, document, address="", policy=self._policy)
         except OAuthError as error:
             raise Unfetchable(f"cannot be used: {error.description}") from error
         kept = {name: document[name] for name in _KEPT if name in document}
-        if kept.get("token_endpoint_auth_method") == "private_key_jwt":
-            kept["jwks"] = {"keys": [dict(key) for key in read_keys(document.get("jwks"))]}
+        kept["redirect_uris"] = list(client.redirect_uris)
+        if client.keys:
+            kept["jwks"] = {"keys": [dict(key) for key in client.keys]}
         return kept, fresh_seconds(fetched.headers, self._clock())
 
     def _remember(self, url: str, metadata: Mapping[str, Any], fresh_until: float) -> Mapping[str, Any]:

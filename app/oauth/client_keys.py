@@ -17,6 +17,13 @@ MAX_KEYS: Final = 10
 MAX_MEMBER: Final = 700
 """Characters of one member of a key: RSA keys of up to 4,096 bits. A larger one would cost its verifier seconds."""
 
+MAX_EXPONENT: Final = 8
+MIN_MODULUS: Final = 342
+"""Characters of the modulus of an RSA key of 2,048 bits."""
+
+CURVE: Final = "P-256"
+"""Of ES256 (RFC 7518 §3.4)."""
+
 PUBLIC_MEMBERS: Final = {"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}}
 _DESCRIBING: Final = {"kty", "kid", "alg", "use"}
 
@@ -34,14 +41,17 @@ def read_keys(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def _public_key(key: object) -> dict[str, Any]:
-    if not isinstance(key, dict) or key.get("kty") not in PUBLIC_MEMBERS:
+    kind = key.get("kty") if isinstance(key, dict) else None
+    if not isinstance(key, dict) or not isinstance(kind, str) or kind not in PUBLIC_MEMBERS:
         raise ValueError("each key of jwks must be an RSA or EC key")
-    wanted = PUBLIC_MEMBERS[key["kty"]]
+    wanted = PUBLIC_MEMBERS[kind]
     kept = {name: key[name] for name in wanted | _DESCRIBING if name in key}
     if "d" in key or any(not isinstance(each, str) or len(each) > MAX_MEMBER for each in kept.values()):
         raise ValueError("a key of jwks holds a private part, or is larger than 4,096 bits")
-    if not wanted <= set(kept) or len(kept.get("e", "")) > 8:
+    if not wanted <= set(kept) or len(kept.get("e", "")) > MAX_EXPONENT:
         raise ValueError("a key of jwks is incomplete")
+    if kept.get("crv", CURVE) != CURVE or len(kept.get("n", " " * MIN_MODULUS)) < MIN_MODULUS:
+        raise ValueError(f"a key of jwks must have the curve {CURVE}, or at least 2,048 bits")
     try:
         key_of(kept)
     except (JoseError, ValueError, TypeError) as error:

@@ -20,6 +20,8 @@ ANY_ORIGIN: Final = {"Access-Control-Allow-Origin": "*"}
 
 _NEVER_STORED: Final = {"Cache-Control": "no-store", "Pragma": "no-cache", **ANY_ORIGIN}
 _RETRY_SECONDS: Final = "2"
+_BUDGET_SECONDS: Final = "30"
+"""Until there is room again for clients that this gateway has to look up."""
 
 _log = structlog.get_logger("graphkeep.oauth")
 
@@ -54,6 +56,8 @@ def oauth_endpoint(handler: Endpoint) -> Endpoint:
             if error.status == 401 and "authorization" in request.headers:
                 # RFC 6749 §5.2: the scheme that the client used must be named.
                 headers["WWW-Authenticate"] = 'Basic realm="graphkeep", charset="UTF-8"'
+            if error.status == 503:
+                headers["Retry-After"] = _BUDGET_SECONDS
             _log.info("oauth_refused", path=request.url.path, error=error.error, reason=error.description)
             return error_response(error, headers=headers)
         except CallError as error:

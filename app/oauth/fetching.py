@@ -20,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpcore2
+import httpx2
 
 __all__ = ["Fetched", "Fetcher", "Unfetchable", "addresses_of", "check_location", "is_public"]
 
@@ -151,8 +152,6 @@ class Fetcher:
         return addresses
 
     async def _request(self, url: str, backend: httpcore2.AsyncNetworkBackend) -> Fetched:
-        if self._tls is None:
-            self._tls = await asyncio.to_thread(ssl.create_default_context)
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -162,7 +161,7 @@ class Fetcher:
         async with (
             # A pool of its own: a connection kept from an earlier document would not have been resolved for this one.
             httpcore2.AsyncConnectionPool(
-                ssl_context=self._tls, network_backend=backend, max_connections=1, retries=0
+                ssl_context=await self._authorities(), network_backend=backend, max_connections=1, retries=0
             ) as pool,
             pool.stream("GET", url, headers=list(headers.items())) as response,
         ):
@@ -172,6 +171,14 @@ class Fetcher:
             if found.get("content-encoding", "identity") != "identity":
                 raise Unfetchable("came compressed, which was not asked for")
             return Fetched(await self._body(response), found)
+
+    async def _authorities(self) -> ssl.SSLContext:
+        if self._tls is None:
+            try:
+                self._tls = await asyncio.to_thread(httpx2.create_ssl_context)
+            except OSError as error:
+                raise Unfetchable("was not fetched: SSL_CERT_FILE of this gateway cannot be read") from error
+        return self._tls
 
     async def _body(self, response: httpcore2.Response) -> bytes:
         parts: list[bytes] = []

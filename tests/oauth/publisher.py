@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import ipaddress
 import json
+import secrets
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -31,13 +32,15 @@ class Publisher:
     headers: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
+    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+    """First part of every address: a port may have been another publisher's before, and documents are kept."""
 
     @property
     def host(self) -> str:
         return f"localhost:{self.port}"
 
     def url(self, path: str, host: str = "localhost") -> str:
-        return f"https://{host}:{self.port}{path}"
+        return f"https://{host}:{self.port}/{self.mark}{path}"
 
     def publish(self, path: str, **changes: Any) -> str:
         """A good document at ``path``, but for the changes; its address."""
@@ -55,7 +58,7 @@ class Publisher:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            path = request.split(" ")[1]
+            path = request.split(" ")[1].removeprefix(f"/{self.mark}")
             self.asked[path] += 1
             await self._answer(path, writer)
         writer.close()

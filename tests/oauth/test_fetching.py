@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from app.oauth.fetching import Fetcher, Unfetchable, addresses_of, check_location, is_public
-from tests.oauth.publisher import Publisher, publishing
+from tests.oauth.publisher import Publisher, make_certificates, publishing
 
 LOOPBACK = ["127.0.0.1"]
 
@@ -149,8 +149,11 @@ async def test_a_certificate_for_another_name_is_refused(publisher: Publisher) -
 async def test_a_certificate_of_an_unknown_authority_is_refused(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    authority, _ = make_certificates(tmp_path, ["localhost"])
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     assert "certificate" in await refusal(_local(publisher), publisher.url("/doc"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    assert "SSL_CERT_FILE" in await refusal(_local(publisher), publisher.url("/doc"))
 
 
 def _local(publisher: Publisher, seconds: float = 30) -> Fetcher:

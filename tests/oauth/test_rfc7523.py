@@ -149,6 +149,10 @@ async def test_new_keys_are_found_once_the_copy_is_a_minute_old(
         {"keys": [KEY.as_dict(private=False)] * 11},
         {"keys": [KEY.as_dict(private=True)]},
         {"keys": [{"kty": "oct", "k": "c2VjcmV0"}]},
+        {"keys": [{"kty": ["EC"]}]},
+        {"keys": [{"kty": "EC", "crv": "P-256K", "x": "AA", "y": "AA"}]},
+        {"keys": [ECKey.generate_key("P-384", private=True).as_dict(private=False)]},
+        {"keys": [{"kty": "RSA", "n": "A" * 171, "e": "AQAB"}]},
         {"keys": [{"kty": "RSA", "n": "AQAB"}]},
         {"keys": [{"kty": "RSA", "n": "A" * 701, "e": "AQAB"}]},
         {"keys": [{"kty": "RSA", "n": "A" * 400, "e": "A" * 300}]},
@@ -159,6 +163,12 @@ async def test_new_keys_are_found_once_the_copy_is_a_minute_old(
 def test_keys_that_are_none_or_too_large_or_private_are_refused(keys: object) -> None:
     with pytest.raises(ValueError, match="key"):
         read_keys(keys)
+
+
+async def test_a_key_named_with_half_a_character_is_no_trouble(signing: Life, publisher: Publisher) -> None:
+    publisher.documents["/signing"]["jwks"] = {"keys": [{**KEY.as_dict(private=False), "kid": "\ud800"}]}
+    answer = await signing.exchange("unknown code", **proof(signing))
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
 
 
 def test_public_keys_are_read_without_what_else_stands_beside_them() -> None:

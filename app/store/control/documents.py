@@ -83,7 +83,9 @@ class DocumentStore:
                 PUT,
                 id=document.id,
                 url=document.url,
-                metadata=json.dumps(dict(document.metadata), ensure_ascii=False, separators=(",", ":")),
+                metadata=json.dumps(
+                    dict(document.metadata)
+                ),  # in ASCII: what a stranger wrote may hold half a character
                 fetched_at=document.fetched_at,
                 fresh_until=document.fresh_until,
             )
