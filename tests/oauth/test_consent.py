@@ -18,6 +18,7 @@ async def test_it_shows_who_asks_and_that_nobody_vouches_for_a_local_program(lif
     assert "&lt;b&gt;Claude&lt;/b&gt; &amp; co" in page
     assert "127.0.0.1" in page
     assert "not verified" in page
+    assert "a program on the computer you are using now" in page
 
 
 async def test_a_known_host_is_marked_as_allowed_and_an_unknown_one_as_unverified(
@@ -33,11 +34,13 @@ async def test_a_known_host_is_marked_as_allowed_and_an_unknown_one_as_unverifie
 
 
 async def test_pages_cannot_be_framed_scripted_or_stored(life: Life) -> None:
-    for page in (await life.to_consent(), await life.browser.get(f"{life.address}/sign-in")):
+    consent, sign_in = await life.to_consent(), await life.browser.get(f"{life.address}/sign-in")
+    assert "script-src" not in consent.headers["content-security-policy"]
+    assert "script-src 'self'" in sign_in.headers["content-security-policy"].split("; "), "for passkeys alone"
+    for page in (consent, sign_in):
         policy = page.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
-        assert "script-src" not in policy
         assert "unsafe" not in policy
         assert page.headers["x-frame-options"] == "DENY"
         assert page.headers["cache-control"] == "no-store"
@@ -82,7 +85,7 @@ async def test_what_was_not_asked_for_cannot_be_ticked(life: Life) -> None:
 async def test_a_choice_that_contradicts_itself_is_asked_again(
     life: Life, changes: dict[str, list[str]], said: str
 ) -> None:
-    again = await life.answer(await life.to_consent(), **changes)
+    again = await life.answer(await life.to_consent(), "allow", **changes)
     assert again.status_code == 400
     assert said in again.text
     assert life.returned(await life.answer(again, scope=["memory:read"], read=["tenant"]))["code"]
@@ -149,6 +152,35 @@ async def test_the_last_choice_is_remembered_for_the_client(life: Life) -> None:
     assert again["read"] == ["tenant"]
     more = form_of((await life.to_consent(scope="memory:read memory:write ledger:read")).text)
     assert more["scope"] == ["memory:read", "memory:write", "ledger:read"]
+
+
+async def test_what_a_connected_program_asks_for_beyond_what_it_has_is_marked(life: Life) -> None:
+    first = await life.to_consent(scope="memory:read memory:write")
+    assert "asks for more" not in first.text
+    code = life.returned(await life.answer(first, scope=["memory:read"], read=["tenant"]))["code"]
+    assert (await life.exchange(code)).status_code == 200
+    more = (await life.to_consent(scope="memory:read memory:write ledger:read")).text
+    assert "asks for more than it may do now" in more
+    assert 'aria-label="Memory: change (new)"' in more
+    assert 'aria-label="Ledger: read (new)"' in more
+    assert 'aria-label="Memory: read"' in more
+    same = await life.to_consent(scope="memory:read")
+    assert "asks for more" not in same.text
+
+
+async def test_a_program_that_was_disconnected_begins_anew_with_the_last_choice_ticked(life: Life) -> None:
+    services = life.gateway.main
+    page = await life.to_consent(scope="memory:read memory:write")
+    await life.exchange(life.returned(await life.answer(page, scope=["memory:read"], read=["tenant"]))["code"])
+    (grant,) = await services.grants.of_user(life.person.user.id)
+    await services.grants.revoke(grant.id, reason="test", now=time.time())
+    again = await life.to_consent(scope="memory:read memory:write")
+    assert "asks for more" not in again.text
+    assert form_of(again.text)["scope"] == ["memory:read"]
+
+
+async def test_the_page_says_where_the_choice_can_be_changed_later(life: Life) -> None:
+    assert 'href="/console/programs"' in (await life.to_consent()).text
 
 
 async def test_refusing_tells_the_client(life: Life) -> None:
