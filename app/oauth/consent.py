@@ -94,9 +94,11 @@ def granted(record: GrantRecord) -> Choice:
     )
 
 
-def news(pending: PendingAuthorization, offered: Offer, previous: GrantRecord | None) -> frozenset[str]:
-    """Scopes on offer that the client, known already, has not got so far: a step-up asks for them."""
-    return frozenset() if previous is None else frozenset(offered.scopes) - set(previous.scopes)
+def news(offered: Offer, previous: GrantRecord | None) -> frozenset[str]:
+    """Scopes on offer that the client, connected at present, has not got so far: a step-up asks for them."""
+    if previous is None or previous.revoked_at is not None:
+        return frozenset()
+    return frozenset(offered.scopes) - set(previous.scopes)
 
 
 def read_choice(form: Parameters, offered: Offer) -> Choice:

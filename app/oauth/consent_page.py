@@ -62,7 +62,7 @@ async def ask(services: AuthorizationServer, request: Request) -> Response:
     offered = offer(asking.pending.scopes, place)
     remembered = previous if previous is not None and previous.tenant == place.tenant.id else None
     choice = default_choice(asking.pending, offered, remembered)
-    return await _show(services, asking, place, offered, choice, news=news(asking.pending, offered, remembered))
+    return await _show(services, asking, place, offered, choice, news=news(offered, remembered))
 
 
 async def decide(services: AuthorizationServer, request: Request) -> Response:

@@ -191,9 +191,9 @@ without a recipe fails the tests. In each cell:
 _TAIL: Final = """
 ## Pages
 
-Each page and form of the console is asked for in the same way (`tests/isolation/test_console.py`, generated from its table
-of routes): an owner's own pages show nothing of another tenant, and another tenant's id, or one of its records under
-one's own address, answers like an id that never was and changes nothing.
+Each page and form of the console is asked for in the same way (`tests/isolation/test_console.py`, generated from its
+table of routes): an owner's own pages show nothing of another tenant, and another tenant's id, or one of its records
+under one's own address, answers like an id that never was and changes nothing.
 
 ## What is measured rather than promised
 
