@@ -44,8 +44,13 @@ class Front:
     gateway: Gateway
 
     async def call(self, token: str, tool: str, **arguments: Any) -> httpx2.Response:
-        async with self.gateway.client(token) as client:
-            return await self.gateway.ask(client, "tools/call", name=tool, arguments=arguments)
+        """One answer; a tenant so new that the gateway has not read of it, or a busy gateway, is asked again."""
+        async with self.gateway.client(token) as client, asyncio.timeout(SECONDS):
+            while True:
+                said = await self.gateway.ask(client, "tools/call", name=tool, arguments=arguments)
+                if said.status_code != 503:
+                    return said
+                await asyncio.sleep(float(said.headers["Retry-After"]))
 
     async def works(self, token: str, tool: str, **arguments: Any) -> bool:
         async with self.gateway.client(token) as client:
