@@ -24,7 +24,8 @@ from tests.console.conftest import Person, Stage, open_stage
 CONTROL = statement(
     "tests.control_records_of_a_tenant",
     """
-    MATCH (n) WHERE any(label IN labels(n) WHERE label STARTS WITH '_') AND (n.tenant = $of OR n.id = $of)
+    MATCH (n:_Audit|_Grant|_Invitation|_Membership|_PersonalToken|_ServiceAccount|_Tenant)
+    WHERE n.tenant = $of OR n.id = $of
     RETURN labels(n) AS labels, properties(n) AS properties ORDER BY n.id
     """,
     control=True,
