@@ -11,6 +11,7 @@ from starlette.responses import Response
 from app.access.rules import LIMITS, set_limits
 from app.console.desk import Desk
 from app.console.once import Shown
+from app.console.rights import judge_over_operators
 from app.console.trail import trail
 from app.context import EVERY_LAYER, Role
 from app.errors import InvalidInput, NotFound
@@ -91,6 +92,8 @@ async def tenant(desk: Desk) -> Response:
 async def invite_owner(desk: Desk) -> Response:
     """A link that makes whoever follows it an owner of the tenant: how a new tenant gets its first one."""
     found = await _tenant(desk)
+    if found.admin:
+        judge_over_operators(desk.standing)
     link = await desk.console.invitations.invite(
         found.id, Role.OWNER, email=desk.form.one("email"), actor=desk.user.id, address=desk.visit.address
     )
@@ -165,6 +168,8 @@ async def give_link(desk: Desk) -> Response:
     found = await desk.console.accounts.users.by_email(desk.form.one("email") or "")
     if found is None:
         raise InvalidInput("There is no account with this address. Nothing was changed.")
+    if await desk.console.services.is_operator(found.id):
+        judge_over_operators(desk.standing)
     link = await issue_sign_in_link(desk.console.services, found.id, desk.visit.address, actor=desk.user.id)
     return await desk.show_once(
         Shown(

@@ -14,7 +14,7 @@ from app.oauth.service import Place
 from app.store.control.tenants import TenantState
 from app.store.control.users import User
 
-__all__ = ["Right", "Standing", "judge", "may"]
+__all__ = ["Right", "Standing", "judge", "judge_over_operators", "may"]
 
 
 class Right(Enum):
@@ -76,6 +76,17 @@ def judge(standing: Standing, right: Right, tenant_id: str = "", *, changes: boo
             f"This is for owners of {place.tenant.name}; you are {place.role.value} there. Nothing was changed."
         )
     return place
+
+
+def judge_over_operators(standing: Standing) -> None:
+    """Let pass who may make operators, or sign in as one: an owner among them, so that nobody there raises themselves.
+
+    Raises:
+        Forbidden: the person is none.
+    """
+    place = standing.operator
+    if place is None or place.role is not Role.OWNER:
+        raise Forbidden("This concerns the operators themselves and is for an owner among them. Nothing was changed.")
 
 
 def may(standing: Standing, right: Right, tenant_id: str = "", *, changes: bool = False) -> bool:

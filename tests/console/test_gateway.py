@@ -155,3 +155,14 @@ async def test_tenants_are_found_by_name_and_listed_page_by_page(stage: Stage) -
     second = await operator.get(more[1].replace("&amp;", "&"))
     names = re.findall(r'aria-label="Open ([^"]+)"', first.text + second.text)
     assert names == [f"{mark} {number:02}" for number in range(55)]
+
+
+async def test_only_an_owner_among_the_operators_lets_someone_in_as_an_operator(stage: Stage) -> None:
+    own = await stage.operators()
+    owner, member = await an_operator(stage), await stage.person((own, Role.MEMBER))
+    invite, link = f"/console/gateway/tenants/{own.id}/owner", "/console/gateway/people/link"
+    for refused in (await member.post(invite), await member.post(link, {"email": owner.user.email})):
+        assert (refused.status_code, "an owner among them" in refused.text) == (403, True)
+    ordinary = await stage.person((await stage.tenant("house"), Role.OWNER))
+    assert (await member.post(link, {"email": ordinary.user.email})).status_code == 303
+    assert (await owner.post(link, {"email": member.user.email})).status_code == 303
