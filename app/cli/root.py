@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import clients, people, rules, tenancy
+from app.cli import clients, inviting, people, rules
 from app.cli.client.console import emit, require, say
 from app.cli.client.reading import read_settings
 
@@ -22,7 +22,7 @@ commands = typer.Typer(
     add_completion=False,
 )
 commands.add_typer(rules.tenants, name="tenant")
-commands.add_typer(tenancy.users, name="user")
+commands.add_typer(inviting.users, name="user")
 commands.add_typer(people.tokens, name="token")
 commands.add_typer(clients.clients, name="client")
 commands.add_typer(clients.grants, name="grant")
