@@ -48,12 +48,8 @@ class Admitting:
             InvalidInput: no role, e-mail address, layer or public address. NotFound: no such tenant.
             Conflict: too many open invitations.
         """
-        try:
-            role = Role(role_name)
-        except ValueError as error:
-            raise InvalidInput(
-                f"{role_name!r} is no role; there are owner, member and reader.", field="role"
-            ) from error
+        if role_name not in {role.value for role in Role}:
+            raise InvalidInput(f"{role_name!r} is no role; there are owner, member and reader.", field="role")
         tenant = await self._accounts.tenant(tenant_name)
         where = address or self._settings.addresses[0]
         link = await self._invitations.invite(
