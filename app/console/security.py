@@ -15,6 +15,7 @@ from app.console.once import Shown
 from app.errors import InvalidInput, NotFound
 from app.oauth.passkeys import enrol_form
 from app.oauth.passwords import MIN_PASSWORD, check_password
+from app.oauth.provider_page import connect_link
 from app.oauth.secrets import digest
 from app.oauth.welcome import sign_in_again
 
@@ -39,6 +40,7 @@ async def security(desk: Desk) -> Response:
         "security",
         scripted=True,
         recent=recent,
+        connect=await connect_link(desk.visit, back=HOME) if recent else "",
         enrol=await enrol_form(desk.visit, back=HOME) if recent else "",
         passkeys=await console.passkeys.of_user(user),
         codes=await console.recovery.left(user),

@@ -38,6 +38,8 @@ class AllowList:
                     everyone = True
                 elif local == EVERYONE:
                     domains.add(_key(f"someone@{domain}").rpartition("@")[2])
+                elif EVERYONE in entry:  # an address may hold it, but here it was meant to stand for others
+                    raise InvalidInput("a star stands alone, or for the whole part before the @")
                 else:
                     addresses.add(_key(entry))
             except InvalidInput as error:

@@ -70,6 +70,14 @@ async def test_the_unix_socket_is_believed_and_only_the_rightmost_hop_counts(ser
     assert (got["peer"], got["scheme"], got["address"]) == ("203.0.113.9", "https", "https://memory.example")
 
 
+async def test_what_an_identity_proxy_says_is_believed_from_the_unix_socket_alone(serve: Serve) -> None:
+    said = {"Cf-Access-Jwt-Assertion": "a.b.c", "Host": "memory.example", "X-Forwarded-Proto": "https"}
+    async with serve(seen) as server, server.client() as client, server.proxy() as caddy:
+        direct = body_of(await client.get("/x", headers={"Cf-Access-Jwt-Assertion": "a.b.c"}))
+        assert "cf-access-jwt-assertion" not in direct["headers"]
+        assert "cf-access-jwt-assertion" in body_of(await caddy.get("/x", headers=said))["headers"]
+
+
 async def test_hops_of_configured_proxies_are_passed_over(serve: Serve) -> None:
     forwarded = {"X-Forwarded-For": "6.6.6.6, 203.0.113.9, 10.1.2.3", "Host": "memory.example"}
     async with serve(seen, trusted_proxies=("10.0.0.0/8",)) as server, server.proxy() as client:
