@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -119,17 +120,19 @@ class Home:
         Raises:
             StartError: the data is there but its password is gone.
         """
-        try:
-            return self.password_file.read_text().strip()
-        except FileNotFoundError:
-            pass
+        with contextlib.suppress(FileNotFoundError):
+            kept = self.password_file.read_text().strip()
+            if self.initialised or kept.isalnum():
+                return kept
+            self.password_file.unlink()
         if self.initialised:
             raise StartError(
                 f"the password file of the database is missing: {self.password_file}; restore it, or the data cannot "
                 "be opened",
                 exit_code=_CONFIGURATION_EXIT,
             )
-        password = secrets.token_urlsafe(32)
+        # Letters and digits alone: the server's tool takes a password that begins with a hyphen for an option.
+        password = secrets.token_hex(32)
         handle = os.open(self.password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as stream:
             stream.write(password + "\n")

@@ -24,7 +24,7 @@ from app.store.database import Database
 from app.store.embedded import EmbeddedServer, running_server
 from app.store.engine import fetch_engine, installed_engine
 from app.store.schema import migrate, status
-from app.store.server_files import check_memory, choose_port
+from app.store.server_files import Home, check_memory, choose_port
 from tests.conftest import engine_cache
 from tests.store.statements import ADD, FIND
 
@@ -158,6 +158,16 @@ async def test_a_lost_password_file_is_explained_and_nothing_is_started(home):
         password.write_text(kept)
         password.chmod(0o600)
     assert running_server(home) is None
+
+
+def test_a_password_is_never_taken_for_an_option_of_the_servers_tool(tmp_path):
+    for number in range(300):  # one in 64 would begin with a hyphen in an alphabet that has one
+        files = Home(tmp_path / f"{number}")
+        files.prepare()
+        assert files.password().isalnum()
+        assert files.password() == files.password()
+    files.password_file.write_text("-left-by-an-older-version\n")
+    assert files.password().isalnum()
 
 
 async def test_a_busy_port_is_named(tmp_path):
