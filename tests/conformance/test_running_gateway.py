@@ -17,6 +17,8 @@ import pytest_asyncio
 from app.access.service import accounts_of
 from app.cli.connector.browser import Browser
 from app.cli.connector.discovery import Documents, read_challenge, read_resource, read_server
+from app.cli.connector.entering import Cookie
+from app.cli.connector.life import live
 from app.cli.connector.network import trust
 from app.cli.connector.tokens import Connection
 from app.cli.dev.caddy import Caddy
@@ -148,9 +150,17 @@ async def test_the_inspector_connects_in_each_era_and_lists_the_tools_without_a_
         assert "graph_relate" in ended.said, era
 
 
+async def test_the_doctor_finds_it_sound_over_https(place: Place) -> None:
+    name, value = next(iter(place.person.browser.cookies.items()))
+    report = await live(f"{place.https}/mcp", way_in=Cookie(name, value), context=trust(place.authority))
+    assert report.failed is None, report.failed
+    assert report.complete
+    assert "TLSv1.3" in report.steps[1].detail
+
+
 # What the suite asks of any server, with tools of its own or not; the rest needs the tools of its fixture.
 OF_ANY_SERVER = {
-    "2025-11-25": ("server-initialize", "ping", "tools-list", "dns-rebinding-protection"),
+    "2025-11-25": ("server-initialize", "ping", "tools-list"),
     "2026-07-28": ("tools-list",),
 }
 

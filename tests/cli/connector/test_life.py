@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import secrets
-import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from app.access.service import accounts_of
 from app.cli.connector.entering import Cookie, Link
 from app.cli.connector.life import live
 from app.cli.connector.report import Report
+from app.cli.connector.run import Options, run
 from app.context import Role
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
@@ -30,11 +29,10 @@ from app.settings import EdgeSettings, Settings
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.control.keys import Keys
 from app.store.database import Database
-from tests.cli.conftest import GRAPHKEEP
 from tests.cli.connector.spoiling import NO_TLS, Answer, Proxy, Spoil, proxied
 from tests.conftest import Server
 from tests.gateway import running, settings_for
-from tests.identity import SECRET_KEY, fresh_email, fresh_name, sealer_of_tests
+from tests.identity import fresh_email, fresh_name, sealer_of_tests
 from tests.oauth.conftest import PASSWORD
 
 STEPS = [
@@ -327,37 +325,31 @@ async def test_a_one_time_link_signs_in_but_the_doctor_chooses_nobodys_password(
     assert "each address has its own" in (elsewhere.failed or used.failed).remedy
 
 
-async def test_the_command_signs_in_through_the_store_of_its_machine_and_leaves_no_session(house: House) -> None:
-    store = house.settings.store
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("GRAPHKEEP_", "NEO4J_"))},
-        "GRAPHKEEP_HOME": str(house.settings.run.folder),
-        "GRAPHKEEP_PUBLIC_URLS": house.address,
-        "GRAPHKEEP_SECRET_KEY": SECRET_KEY,
-        "NEO4J_URI": store.neo4j_uri or "",
-        "NEO4J_PASSWORD": store.neo4j_password.get_secret_value() if store.neo4j_password else "",
-    }
+async def test_the_command_signs_in_through_the_store_of_its_machine_and_leaves_no_session(
+    house: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = Options(user=house.email)
 
-    async def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*GRAPHKEEP, "doctor", "--connector", house.address, *arguments]
-        return await asyncio.to_thread(
-            subprocess.run, command, env=environment, capture_output=True, text=True, timeout=240, check=False
-        )
+    async def doctor(*, as_json: bool) -> tuple[int, str]:
+        capsys.readouterr()
+        code = await asyncio.to_thread(run, house.settings, house.address, options, as_json=as_json)
+        return code, capsys.readouterr().out
 
     browser = BrowserStore(house.database.control)
     before = await browser.sessions_of(house.user, now=time.time())
-    ended = await doctor("--user", house.email, "--json")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    report = json.loads(ended.stdout)
+    code, said = await doctor(as_json=True)
+    assert code == 0, said
+    report = json.loads(said)
     assert (report["ok"], report["url"]) == (True, f"{house.address}/mcp")
     assert [step["step"] for step in report["steps"]] == STEPS
-    assert await browser.sessions_of(house.user, now=time.time()) == before
+    assert {step["state"] for step in report["steps"]} == {"ok"}
 
     house.proxy.spoil = SPOILT["no offline_access"][0]
     try:
-        broken = await doctor("--user", house.email)
+        code, said = await doctor(as_json=False)
     finally:
         house.proxy.spoil = None
-    assert broken.returncode == 1
-    assert "FAILED     issuer metadata: offline_access" in broken.stdout
-    assert "A connector fails at the step 'issuer metadata'." in broken.stdout
+    assert code == 1
+    assert "FAILED     issuer metadata: offline_access" in said
+    assert "A connector fails at the step 'issuer metadata'." in said
+    assert await browser.sessions_of(house.user, now=time.time()) == before
