@@ -71,7 +71,15 @@ TOO_MANY: Final = f"You have {LARGEST_NUMBER} passkeys, as many as one may have.
 UNKNOWN: Final = "This gateway does not know that passkey. Choose another one, or another way."
 
 # What the library and the decoders below it raise for a malformed credential.
-_MALFORMED: Final = (WebAuthnException, ValueError, TypeError, LookupError, ArithmeticError, struct.error)
+_MALFORMED: Final = (
+    WebAuthnException,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    struct.error,
+)
 
 _log = structlog.get_logger("graphkeep.oauth")
 
