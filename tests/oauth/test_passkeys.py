@@ -184,6 +184,7 @@ async def test_an_answer_counts_once_in_one_browser_at_one_address(
         "",
         "{",
         "[]",
+        "[" * 20_000,
         "null",
         '{"id":"x"}',
         json.dumps({"id": "eA", "rawId": "eA", "type": "public-key", "response": {}}),
