@@ -40,7 +40,10 @@ class LoopLag:
 
 
 class Admission:
-    """Lets requests in while there is room. ``refuse(scope)`` is the answer to the others; ``exempt`` paths pass."""
+    """Lets requests in while there is room. ``refuse(scope)`` is the answer to the others.
+
+    ``exempt`` paths pass always, ``patient`` ones while there is room, however late the loop runs.
+    """
 
     def __init__(
         self,
@@ -50,12 +53,14 @@ class Admission:
         lag: LoopLag,
         refuse: Callable[[Scope], ASGIApp],
         exempt: frozenset[str] = frozenset(),
+        patient: frozenset[str] = frozenset(),
     ) -> None:
         self.app = app
         self._room = open_requests
         self._lag = lag
         self._refuse = refuse
         self._exempt = exempt
+        self._patient = patient
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +68,8 @@ class Admission:
         if scope["path"] in self._exempt:
             await self.app(scope, receive, send)
             return
-        if self._open >= self._room or (self._lag.seconds > TOO_LATE and self._open > 0):
+        late = self._lag.seconds > TOO_LATE and self._open > 0 and scope["path"] not in self._patient
+        if late or self._open >= self._room:
             await self._refuse(scope)(scope, receive, send)
             return
         self._open += 1

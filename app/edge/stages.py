@@ -48,6 +48,10 @@ class Instruments:
             yield self
 
 
+PATIENT: Final = frozenset({"/token"})
+"""Clients ask for tokens once: one whose refresh is turned away sends its person to sign in again."""
+
+
 def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
     """The stages that each request passes first, whoever sent it."""
     origins = (*settings.addresses, *settings.edge.allowed_origins)
@@ -59,7 +63,14 @@ def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
         SecurityHeaders,
         Errors,
         partial(Proxies, trusted=settings.edge.trusted_proxies),
-        partial(Admission, open_requests=limits.open_requests, lag=instruments.lag, refuse=_busy, exempt=PROBES),
+        partial(
+            Admission,
+            open_requests=limits.open_requests,
+            lag=instruments.lag,
+            refuse=_busy,
+            exempt=PROBES,
+            patient=PATIENT,
+        ),
         partial(InFlight, drain=instruments.drain),
         partial(Host, addresses=settings.addresses),
         partial(Origin, allowed=origins),
