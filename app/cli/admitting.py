@@ -12,8 +12,8 @@ from app.access.service import accounts_of
 from app.cli.signin import authorization, sign_in_links
 from app.context import Role, layer_name
 from app.errors import InvalidInput, NotFound
-from app.oauth.invitations import Invitations
-from app.oauth.recovery import RecoveryCodes
+from app.oauth.login.invitations import Invitations
+from app.oauth.login.recovery import RecoveryCodes
 from app.settings import Settings
 from app.store.control.invitations import Invitation
 from app.store.control.users import User

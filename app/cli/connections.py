@@ -11,9 +11,9 @@ from app.access.service import accounts_of
 from app.access.service_accounts import ServiceAccounts
 from app.context import layer_name
 from app.errors import NotFound
-from app.oauth.cimd import SCHEME
-from app.oauth.preset import PresetClients
-from app.oauth.redirect import RedirectPolicy
+from app.oauth.clients.cimd import SCHEME
+from app.oauth.clients.preset import PresetClients
+from app.oauth.clients.redirect import RedirectPolicy
 from app.oauth.sealing import Sealer
 from app.oauth.vault import Vault
 from app.settings import Settings

@@ -15,16 +15,16 @@ from app.console.service import Console
 from app.console.templates import TEMPLATES
 from app.errors import NotFound
 from app.oauth.forms import Parameters
+from app.oauth.login.sessions import Visit
 from app.oauth.pages import document, see_other
 from app.oauth.secrets import Secrets
 from app.oauth.service import Place
-from app.oauth.sessions import Visit
 from app.store.control.users import User
 
 __all__ = ["SAID", "Desk", "Handler", "number_of"]
 
 SIGN_OUT: Final = "sign-out"
-"""Name of the form that signs a browser out, as :mod:`app.oauth.login` knows it."""
+"""Name of the form that signs a browser out, as :mod:`app.oauth.login.password_page` knows it."""
 
 SAID: Final = {
     "added": "Added.",

@@ -11,9 +11,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from app.oauth.login.sessions import Visit
 from app.oauth.sealing import Sealer, UnreadableSeal
 from app.oauth.secrets import digest, new_token
-from app.oauth.sessions import Visit
 from app.store.control.shown import ShownStore
 
 __all__ = ["Shown", "keep", "take"]

@@ -15,10 +15,10 @@ from app.console.rights import Right, judge
 from app.console.service import Console
 from app.console.templates import STYLE_PATH, style
 from app.errors import Conflict, Forbidden, InvalidInput, NotFound
-from app.oauth.continuation import is_continuation
 from app.oauth.forms import read_form, read_query
+from app.oauth.login.continuation import is_continuation
+from app.oauth.login.sessions import visit
 from app.oauth.pages import message_page, page_endpoint, see_other
-from app.oauth.sessions import visit
 
 __all__ = ["TABLE", "Entry", "routes"]
 

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from app.console.desk import Desk
 from app.console.once import Shown
 from app.errors import InvalidInput, NotFound
-from app.oauth.passkeys import enrol_form
-from app.oauth.passwords import MIN_PASSWORD, check_password
-from app.oauth.provider_page import connect_link
+from app.oauth.login.passkeys import enrol_form
+from app.oauth.login.passwords import MIN_PASSWORD, check_password
+from app.oauth.login.provider_page import connect_link
+from app.oauth.login.welcome import sign_in_again
 from app.oauth.secrets import digest
-from app.oauth.welcome import sign_in_again
 
 __all__ = [
     "change_password",

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from app.access.accounts import Accounts
 from app.access.service_accounts import ServiceAccounts
 from app.console.rights import Standing
-from app.oauth.invitations import Invitations
-from app.oauth.recovery import RecoveryCodes
+from app.oauth.login.invitations import Invitations
+from app.oauth.login.recovery import RecoveryCodes
 from app.oauth.service import AuthorizationServer, Place
 from app.oauth.vault import Vault
 from app.store.control.passkeys import Passkeys

@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from app.context import SCOPES
 from app.errors import OAuthError
-from app.oauth.client import Client
+from app.oauth.clients.client import Client
+from app.oauth.clients.redirect import matches
 from app.oauth.forms import Parameters, read_query
 from app.oauth.pages import see_other
-from app.oauth.redirect import matches
 from app.oauth.rfc8414 import OFFLINE_ACCESS
 from app.oauth.rfc9728 import is_resource
 from app.oauth.secrets import digest, new_token

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.access.service_accounts import grant_of, role_of
 from app.context import SCOPES
 from app.errors import OAuthError
-from app.oauth.client import Client
+from app.oauth.clients.client import Client
 from app.oauth.errors import answer
 from app.oauth.forms import Parameters
 from app.oauth.rfc9068 import mint_access_token

@@ -14,14 +14,14 @@ from starlette.responses import Response
 from app.errors import InvalidInput, OAuthError
 from app.oauth.authorize import back_to_client
 from app.oauth.choosing import boxes
-from app.oauth.client import Client
+from app.oauth.clients.client import Client
+from app.oauth.clients.redirect import Target, read_target
 from app.oauth.consent import Choice, Offer, as_ticked, default_choice, news, offer, read_choice
 from app.oauth.forms import Parameters, read_form, read_query
+from app.oauth.login.sessions import Visit, visit
 from app.oauth.pages import message_page, page, see_other
-from app.oauth.redirect import Target, read_target
 from app.oauth.secrets import digest, new_token
 from app.oauth.service import AuthorizationServer, Place
-from app.oauth.sessions import Visit, visit
 from app.store.control.authorizations import CodeRecord, PendingAuthorization
 from app.store.control.grants import GrantRecord
 from app.store.control.users import User

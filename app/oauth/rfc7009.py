@@ -11,8 +11,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.oauth.client import Client
-from app.oauth.client_authentication import authenticated
+from app.oauth.clients.authentication import authenticated
+from app.oauth.clients.client import Client
 from app.oauth.errors import answer
 from app.oauth.forms import read_form
 from app.oauth.jwks import BadSignature

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.errors import OAuthError
-from app.oauth.client import Client
-from app.oauth.client_authentication import authenticated
+from app.oauth.clients.authentication import authenticated
+from app.oauth.clients.client import Client
 from app.oauth.errors import answer
 from app.oauth.forms import read_form
 from app.oauth.jwks import BadSignature

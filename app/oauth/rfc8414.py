@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from app.context import SCOPES
-from app.oauth.client_keys import ALGORITHMS
+from app.oauth.clients.keys import ALGORITHMS
 
 __all__ = [
     "AUTHENTICATION_METHODS",

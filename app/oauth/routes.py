@@ -11,19 +11,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.errors import OAuthError
-from app.oauth import consent_page, invitation_page, link_page, login, passkeys, provider_page, recovery_page
+from app.oauth import consent_page
 from app.oauth.authorize import authorize
+from app.oauth.clients.rfc7591 import register, registration_response
 from app.oauth.errors import ANY_ORIGIN, answer, oauth_endpoint, preflight
 from app.oauth.forms import read_body
+from app.oauth.login import invitation_page, link_page, passkeys, provider_page, recovery_page
+from app.oauth.login import password_page as login
+from app.oauth.login.upstream import CALLBACK_PATH
 from app.oauth.pages import SCRIPT_PATH, STYLE_PATH, page_endpoint, script, style
 from app.oauth.rfc7009 import revoke
-from app.oauth.rfc7591 import register, registration_response
 from app.oauth.rfc7662 import introspect
 from app.oauth.rfc8414 import authorization_server_metadata
 from app.oauth.rfc9728 import protected_resource_metadata
 from app.oauth.service import AuthorizationServer
 from app.oauth.token import token
-from app.oauth.upstream import CALLBACK_PATH
 
 __all__ = ["routes"]
 

@@ -14,16 +14,16 @@ from app.access.grants import within
 from app.access.layers import allowed_scopes
 from app.context import Grant, Role
 from app.edge.context import context_of
-from app.oauth import cimd, preset
-from app.oauth.attempts import Attempts
-from app.oauth.client import Client
-from app.oauth.fetching import Fetcher
+from app.oauth.clients import cimd, preset
+from app.oauth.clients.client import Client
+from app.oauth.clients.fetching import Fetcher
+from app.oauth.clients.pinned import pinned_documents
+from app.oauth.clients.redirect import RedirectPolicy
+from app.oauth.clients.rfc7591 import read_client
 from app.oauth.jwks import KeyRing
-from app.oauth.passwords import Passwords
-from app.oauth.pinned import pinned_documents
-from app.oauth.providers import Providers
-from app.oauth.redirect import RedirectPolicy
-from app.oauth.rfc7591 import read_client
+from app.oauth.login.attempts import Attempts
+from app.oauth.login.passwords import Passwords
+from app.oauth.login.providers import Providers
 from app.oauth.secrets import Secrets, digest, new_token
 from app.oauth.vault import Vault
 from app.settings import Settings

@@ -18,9 +18,9 @@ from starlette.responses import Response
 
 from app.context import Grant
 from app.errors import OAuthError
-from app.oauth.client import Client
-from app.oauth.client_authentication import authenticated
 from app.oauth.client_credentials import client_credentials
+from app.oauth.clients.authentication import authenticated
+from app.oauth.clients.client import Client
 from app.oauth.errors import answer
 from app.oauth.forms import Parameters, read_form
 from app.oauth.rfc8414 import GRANT_TYPES, OFFLINE_ACCESS

@@ -23,8 +23,8 @@ from app.cli.connector.network import trust
 from app.cli.connector.tokens import Connection
 from app.cli.dev.caddy import Caddy
 from app.context import Role
+from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import digest
-from app.oauth.sessions import cookie_name
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database
 from tests.cli.connector.spoiling import Proxy, proxied

@@ -22,10 +22,10 @@ from app.console.routes import routes as console_routes
 from app.console.service import Console
 from app.context import RequestContext, Role
 from app.edge.context import with_context
+from app.oauth.login.sessions import cookie_name
 from app.oauth.routes import routes
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer
-from app.oauth.sessions import cookie_name
 from app.store.control.browser import SessionRecord
 from app.store.control.grants import GrantRecord
 from app.store.control.passkeys import Passkey

@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 from app.access.accounts import Accounts
 from app.console.routes import TABLE
 from app.context import Role
-from app.oauth.sessions import cookie_name
+from app.oauth.login.sessions import cookie_name
 from app.store.control.tenants import Tenant
 from tests.console.conftest import Person, Stage
 from tests.console.test_rights import name_of, path_of

@@ -13,9 +13,9 @@ import httpx2
 
 from app.access.service import accounts_of
 from app.context import Role
+from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import Secrets, digest
 from app.oauth.service import SECRET_NAME
-from app.oauth.sessions import cookie_name
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database
 from tests.conftest import Server

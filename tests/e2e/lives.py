@@ -29,9 +29,9 @@ from pydantic import AnyUrl
 from app.access.service import accounts_of
 from app.cli.connector.browser import Browser
 from app.context import Role
-from app.oauth.pinned import CLAUDE, CLAUDE_CODE
+from app.oauth.clients.pinned import CLAUDE, CLAUDE_CODE
+from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import digest
-from app.oauth.sessions import cookie_name
 from app.settings import EdgeSettings, RunSettings, Settings
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database

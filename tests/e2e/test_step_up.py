@@ -18,10 +18,10 @@ import pytest_asyncio
 from app.access.service_accounts import ServiceAccounts
 from app.cli.connections import Connections
 from app.context import Role
-from app.oauth.pinned import CLAUDE_CODE
+from app.oauth.clients.pinned import CLAUDE_CODE
+from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer
-from app.oauth.sessions import cookie_name
 from app.store.control.browser import SessionRecord
 from app.store.database import Database
 from tests.conftest import Server

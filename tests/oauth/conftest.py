@@ -25,10 +25,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.context import RequestContext, Role
 from app.edge.context import with_context
+from app.oauth.login.sessions import cookie_name
 from app.oauth.routes import routes
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
-from app.oauth.sessions import cookie_name
 from app.oauth.vault import Vault
 from app.settings import EdgeSettings, OAuthSettings, Settings, SignInSettings
 from app.store.control.browser import SessionRecord

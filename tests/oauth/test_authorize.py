@@ -82,7 +82,7 @@ async def test_a_stricter_policy_reaches_clients_that_registered_before(
     gateway = await start_gateway(redirect_hosts=("https://example.org",))
     life: Life = await open_life(gateway)
     await life.register(redirect_uris=["https://example.org/callback"])
-    from app.oauth.redirect import RedirectPolicy
+    from app.oauth.clients.redirect import RedirectPolicy
 
     gateway.main.policy = RedirectPolicy(["https://claude.ai"])
     assert (await life.ask()).status_code == 400

@@ -76,8 +76,8 @@ async def through_the_store(settings: Settings, address: str, email: str | None)
     from app.access.service import accounts_of
     from app.cli.database import connected
     from app.cli.local import first_owner
+    from app.oauth.login.sessions import cookie_name
     from app.oauth.secrets import digest
-    from app.oauth.sessions import cookie_name
     from app.store.control.browser import BrowserStore, SessionRecord
     from app.store.control.tenants import HOME_TENANT
 

@@ -21,9 +21,9 @@ from app.cli.connector.life import live
 from app.cli.connector.report import Report
 from app.cli.connector.run import Options, run
 from app.context import Role
+from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer, issue_sign_in_link
-from app.oauth.sessions import cookie_name
 from app.oauth.vault import Vault
 from app.settings import EdgeSettings, Settings
 from app.store.control.browser import BrowserStore, SessionRecord
