@@ -1,8 +1,8 @@
 """Passkeys (WebAuthn Level 3) by the library ``webauthn``: enrolling one, and signing in with one that is discoverable.
 
 The relying party id is the host of the public address, the expected origin that address itself. Challenges are sealed
-texts for one browser (:mod:`~app.oauth.login.ceremony`) that count once on all replicas. The person must be verified by their
-device, so a passkey alone is enough to sign in.
+texts for one browser (:mod:`~app.oauth.login.ceremony`) that count once on all replicas. The person must be verified
+by their device, so a passkey alone is enough to sign in.
 """
 
 from __future__ import annotations
