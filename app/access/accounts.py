@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -237,6 +238,7 @@ class Accounts:
             InvalidInput: days, a scope or a layer name. Forbidden: more than the member holds.
             NotFound: no such tenant, user or membership. StartError: keys sealed with another secret key.
         """
+        now = time.time()  # before the membership is read: what narrows it meanwhile ends this token too
         tenant, user, membership = await self._member(who, which)
         grant = make_grant(
             membership,
@@ -255,6 +257,7 @@ class Accounts:
             operator=tenant.admin,
             grant=grant,
             days=days,
+            now=now,
         )
         await self.tenants.add_layers(tenant.id, named_layers(grant))
         record = await self.tokens.put(_record(issued.id, issued.expires, user, tenant, grant, days))

@@ -9,13 +9,15 @@ from starlette.responses import Response
 from app.console.desk import Desk
 from app.console.once import Shown
 from app.context import EVERY_LAYER, Role, layer_name
-from app.errors import Conflict, InvalidInput, NotFound
+from app.errors import Conflict, Forbidden, InvalidInput, NotFound
+from app.oauth.login.link_page import issue_link_for_member
 from app.store.control.users import Membership, User
 
 __all__ = [
     "change_member",
     "invitations",
     "invite",
+    "link_member",
     "member",
     "members",
     "remove_member",
@@ -56,6 +58,25 @@ async def change_member(desk: Desk) -> Response:
         actor=desk.user.id,
     )
     return desk.go(f"/console/t/{desk.tenant.tenant.id}/members", "changed")
+
+
+async def link_member(desk: Desk) -> Response:
+    """A link that signs a member in once: for who lost every other way in."""
+    user, _ = await _member(desk)
+    services, tenant = desk.console.services, desk.tenant.tenant
+    try:
+        link = await issue_link_for_member(services, tenant.id, user.id, desk.visit.address, actor=desk.user.id)
+    except Forbidden as refusal:
+        raise InvalidInput(refusal.message) from refusal
+    return await desk.show_once(
+        Shown(
+            title="A one-time sign-in link",
+            about=f"Give this link to {user.email}, and to nobody else: it signs in once, within a day, and lets them "
+            "set a new password.",
+            lines=[link],
+            back=f"/console/t/{tenant.id}/members",
+        )
+    )
 
 
 async def remove_member(desk: Desk) -> Response:

@@ -69,6 +69,7 @@ _OWNERS: Final = (
     _page("/t/{tenant}/members", Right.OWNER, people.members),
     _page("/t/{tenant}/members/{user}", Right.OWNER, people.member),
     _form("/t/{tenant}/members/{user}", Right.OWNER, people.change_member, people.member),
+    _form("/t/{tenant}/members/{user}/link", Right.OWNER, people.link_member, people.member),
     _form("/t/{tenant}/members/{user}/remove", Right.OWNER, people.remove_member, people.members),
     _page("/t/{tenant}/invitations", Right.OWNER, people.invitations),
     _form("/t/{tenant}/invitations", Right.OWNER, people.invite, people.invitations),

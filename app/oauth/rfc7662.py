@@ -76,6 +76,8 @@ async def _access_token(
         return INACTIVE
     if await services.revocations.names(RevocationKind.TOKEN, str(claims["jti"])):
         return INACTIVE
+    if await services.revocations.ends(RevocationKind.CHANGE, grant, int(claims["gk"]["at"])):
+        return INACTIVE
     if not await _in_use(services, caller, grant):
         return INACTIVE
     return {"active": True, "token_type": "Bearer", **_shown(claims)}

@@ -90,7 +90,7 @@ async def _exchange_code(services: AuthorizationServer, form: Parameters, client
     await services.grants.touch(grant.id, now=now, expires_at=expires)
     if client.kind == "registered":
         await _replace_older(services, grant, now)
-    return await _issue(services, grant, place, refresh=first_refresh)
+    return await _issue(services, grant, place, now, refresh=first_refresh)
 
 
 async def _replace_older(services: AuthorizationServer, grant: GrantRecord, now: float) -> None:
@@ -138,7 +138,7 @@ async def _refresh(services: AuthorizationServer, form: Parameters, client: Clie
     if before is not None:
         successor = await _newest(services, successor)
     await services.grants.touch(grant.id, now=now, expires_at=expires)
-    return await _issue(services, grant, place, refresh=successor, only=only)
+    return await _issue(services, grant, place, now, refresh=successor, only=only)
 
 
 async def _newest(services: AuthorizationServer, successor: str) -> str:
@@ -166,6 +166,7 @@ async def _issue(
     services: AuthorizationServer,
     record: GrantRecord,
     place: Place,
+    now: float,
     *,
     refresh: str,
     only: frozenset[str] | None = None,
@@ -183,6 +184,8 @@ async def _issue(
         operator=place.tenant.admin,
         grant=grant,
         seconds=services.settings.oauth.access_token_seconds,
+        # Issued when the place was read: whatever narrowed it since then ends this token too.
+        now=now,
     )
     asked_offline = [OFFLINE_ACCESS] if OFFLINE_ACCESS in record.asked else []
     body: dict[str, Any] = {

@@ -88,6 +88,20 @@ async def test_removing_a_member_ends_what_they_connected(stage: Stage, accounts
     assert "revoked" in text_of(await member.get("/console/tokens"))
 
 
+async def test_an_owner_makes_a_way_in_for_a_member_who_belongs_nowhere_else(stage: Stage) -> None:
+    tenant, owner, base = await a_house(stage)
+    member = await stage.person((tenant, Role.MEMBER))
+    path = f"{base}/members/{member.user.id}/link"
+    shown = await owner.after(await owner.post(path))
+    link = re.search(rf"{stage.address}/sign-in/link\?token=[\w\-]+", shown.text)
+    assert link is not None
+    assert (await member.get(link[0].removeprefix(stage.address))).status_code == 200
+    elsewhere = await stage.person((tenant, Role.MEMBER), (await stage.tenant("elsewhere"), Role.READER))
+    refused = await owner.post(f"{base}/members/{elsewhere.user.id}/link")
+    assert (refused.status_code, "other tenants" in refused.text) == (400, True)
+    assert (await member.post(path)).status_code == 403
+
+
 async def test_an_invitation_is_shown_once_accepted_by_its_link_and_withdrawn(stage: Stage) -> None:
     tenant, owner, base = await a_house(stage, "work")
     form: Form = {"role": "reader", "read": ["tenant", "work"], "write": ["work"], "email": "Kai@Example.org"}

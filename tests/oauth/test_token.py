@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from app.context import Role
 from app.oauth.secrets import digest
 from app.store.control.authorizations import AuthorizationStore
-from app.store.control.revocations import RevocationKind, Revocations
+from app.store.control.revocations import RevocationKind, Revocations, member_key
 from app.store.database import Database
 from tests.oauth.conftest import CALLBACK, Gateway, Life
 
@@ -161,6 +162,27 @@ async def test_a_client_that_registered_holds_one_grant_of_a_person(
     assert (await life.refresh(first["refresh_token"])).json()["error"] == "invalid_grant"
     assert (await life.refresh(second["refresh_token"])).status_code == 200
     assert (await other.refresh(of_other["refresh_token"])).status_code == 200, "another person's is another grant"
+
+
+async def test_a_token_made_while_its_holder_is_demoted_counts_as_made_before(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, person = life.gateway.main, life.person
+    tokens = await life.tokens()
+    second = await services.users.create(f"{secrets.token_hex(6)}@example.org")
+    await services.users.put_membership(second.id, person.tenant.id, Role.OWNER)
+    rotate = services.refresh.rotate
+
+    async def demoted_meanwhile(*given: Any, **named: Any) -> float | None:
+        await services.users.put_membership(person.user.id, person.tenant.id, Role.READER)
+        return await rotate(*given, **named)
+
+    monkeypatch.setattr(services.refresh, "rotate", demoted_meanwhile)
+    made = await life.claims((await life.refresh(tokens["refresh_token"])).json()["access_token"])
+    assert made["gk"]["role"] == "owner"
+    member = member_key(person.user.id, person.tenant.id)
+    assert await services.revocations.ends(RevocationKind.MEMBER, member, made["gk"]["at"])
+    assert await services.revocations.names(RevocationKind.GRANT, made["gk"]["grant"])
 
 
 async def test_an_answer_that_is_never_redeemed_takes_nothing_away(life: Life) -> None:

@@ -58,6 +58,8 @@ async def authenticated(services: AuthorizationServer, request: Request, form: P
     if client is None:
         raise _refused("this gateway does not know the client; register again")
     if client.authentication == "private_key_jwt":
+        if client.kind == "document":  # a key that was taken out of the document must stop counting
+            client = await services.client(client.id, services.address(request), fresh=True) or client
         return await rfc7523.proven(services, client, credentials.assertion, services.address(request))
     if credentials.assertion is not None:
         raise _refused("this client has no keys to sign with; it authenticates as it registered")

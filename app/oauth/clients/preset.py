@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from app.errors import InvalidInput, NotFound
+from app.errors import Conflict, InvalidInput, NotFound
 from app.oauth.clients.client import AuthenticationMethod, Client
 from app.oauth.clients.metadata import MAX_NAME, likely_type
 from app.oauth.clients.redirect import RedirectPolicy, read_target
@@ -104,10 +104,11 @@ class PresetClients:
         """Let a deleted client ask people again; what they had granted it stays revoked.
 
         Raises:
-            NotFound: there is no such client.
+            NotFound: there is no such client. Conflict: it was not removed.
         """
         record = await self._known(client_id)
-        await self._store.restore(record.id)
+        if not await self._store.restore(record.id):
+            raise Conflict("this client was not removed, so there is nothing to restore. Nothing was changed.")
         await self._audit.append(tenant="", actor=actor, action="client.restore", target=record.id)
         return record
 

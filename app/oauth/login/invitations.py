@@ -150,4 +150,7 @@ class Invitations:
         if invitation.inviter == COMMAND:
             return True
         own = await self._services.users.membership(invitation.inviter, tenant.id)
-        return (own is not None and own.role is Role.OWNER) or await self._services.is_operator(invitation.inviter)
+        if own is not None and own.role is Role.OWNER:
+            return True
+        # Operators invite into any tenant but their own, where only its owners do.
+        return not tenant.admin and await self._services.is_operator(invitation.inviter)

@@ -35,21 +35,20 @@ async def issue_link_for_member(
     no other tenant; for others an operator can.
 
     Raises:
-        Forbidden: ``actor`` is neither owner of the tenant nor operator, or the member belongs elsewhere too.
+        Forbidden: ``actor`` is no owner of the tenant, or the member belongs elsewhere too.
         LookupError: no such user or member, or ``address`` is none of the public ones.
     """
     memberships = await services.users.memberships(user_subject)
     if tenant_id not in {each.tenant for each in memberships}:
         raise LookupError("there is no such member")
-    if not await services.is_operator(actor):
-        own = await services.users.membership(actor, tenant_id)
-        if own is None or own.role is not Role.OWNER:
-            raise Forbidden("only an owner of the tenant or an operator issues links. Nothing was changed.")
-        if len(memberships) > 1:
-            raise Forbidden(
-                "this person belongs to other tenants too, so the link would open those as well; an operator can "
-                "issue it: `graphkeep user link`. Nothing was changed."
-            )
+    own = await services.users.membership(actor, tenant_id)
+    if own is None or own.role is not Role.OWNER:
+        raise Forbidden("only an owner of the tenant issues links for its members. Nothing was changed.")
+    if len(memberships) > 1:
+        raise Forbidden(
+            "this person belongs to other tenants too, so the link would open those as well; an operator can "
+            "issue it: `graphkeep user link`. Nothing was changed."
+        )
     return await issue_sign_in_link(services, user_subject, address, actor=actor, tenant=tenant_id)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from app.store.database import ControlSession
-from app.store.statement import statement
+from app.store.statement import Statement, statement
 
 __all__ = ["AuthorizationStore", "CodeRecord", "PendingAuthorization"]
 
@@ -66,10 +66,26 @@ SWEEP = statement(
       MATCH (c:_Code) WHERE c.kept_until < $now RETURN c AS gone LIMIT 10000
     }
     DELETE gone
+    RETURN count(*) AS gone
     """,
     writes=True,
     control=True,
 )
+TRIM = statement(
+    "authorizations.trim",
+    """
+    MATCH (p:_PendingAuthorization) WHERE p.expires_at > 0
+    WITH p ORDER BY p.expires_at DESC SKIP $most LIMIT 10000
+    DELETE p
+    RETURN count(*) AS gone
+    """,
+    writes=True,
+    control=True,
+)
+
+PART: Final = 10_000
+MOST_PENDING: Final = 20_000
+"""Anyone can ask, so of questions that nobody has answered yet the newest are kept: at some KB each, a bounded lot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +156,15 @@ class AuthorizationStore:
         return (CodeRecord(**rows[0]["record"]), rows[0]["used_before"] is None) if rows else None
 
     async def sweep(self, now: float) -> None:
-        """Remove what has expired, ten thousand of each at a time: more than anyone can add meanwhile."""
-        await self._control.write(lambda writing: writing.run(SWEEP, now=now))
+        """Remove what has expired, and the oldest open questions beyond :data:`MOST_PENDING`, in parts."""
+        while await self._removed(SWEEP, now=now) >= PART:
+            pass
+        while await self._removed(TRIM, most=MOST_PENDING) >= PART:
+            pass
+
+    async def _removed(self, which: Statement, **parameters: Any) -> int:
+        rows = await self._control.write(lambda writing: writing.run(which, **parameters))
+        return int(rows[0]["gone"])
 
 
 def _pending(record: dict[str, Any]) -> PendingAuthorization:

@@ -174,9 +174,11 @@ class ClientStore:
         """Let a deleted client ask again; what people had granted it stays revoked. Whether there was one."""
 
         async def work(writing: Writing) -> bool:
-            # Their access tokens ended with the client's revocation, which goes: each grant gets its own before.
+            if not await writing.run(RESTORE, id=key, revocation=f"{RevocationKind.CLIENT.value}:{key}"):
+                return False
+            # Their access tokens had ended with the client's revocation, which is gone: each grant gets its own.
             for row in await writing.run(GRANTS_OF, id=key):
                 await revoke_in(writing, Revocation.of_grant(row["id"]))
-            return bool(await writing.run(RESTORE, id=key, revocation=f"{RevocationKind.CLIENT.value}:{key}"))
+            return True
 
         return await self._control.write(work)

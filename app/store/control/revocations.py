@@ -37,6 +37,11 @@ CURRENT = statement(
     control=True,
 )
 FIND = statement("revocations.find", "MATCH (r:_Revocation {id: $id}) RETURN r.id AS id", control=True)
+FIND_SINCE = statement(
+    "revocations.find_since",
+    "MATCH (r:_Revocation {id: $id}) WHERE r.before >= $issued RETURN r.id AS id",
+    control=True,
+)
 SWEEP = statement(
     "revocations.sweep",
     "MATCH (r:_Revocation) WHERE r.expires <= $now WITH r LIMIT 10000 DELETE r",
@@ -164,6 +169,10 @@ class Revocations:
     async def names(self, kind: RevocationKind, key: str) -> bool:
         """Whether this token, grant or client was revoked for good."""
         return bool(await self._control.read(FIND, id=f"{kind.value}:{key}"))
+
+    async def ends(self, kind: RevocationKind, key: str, issued: int) -> bool:
+        """Whether a token issued at ``issued`` (Unix milliseconds) was revoked with others of its time."""
+        return bool(await self._control.read(FIND_SINCE, id=f"{kind.value}:{key}", issued=issued))
 
     async def sweep(self, now: float) -> None:
         """Remove what no living token can need, ten thousand at a time. ``now`` is Unix seconds."""

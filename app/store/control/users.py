@@ -74,6 +74,7 @@ END_GRANTS = statement(
     """
     MATCH (g:_Grant {user: $user}) WHERE g.tenant = $tenant AND g.revoked_at IS NULL
     SET g.revoked_at = $now / 1000.0, g.revoked_for = 'the membership was narrowed or ended'
+    RETURN g.id AS id
     """,
     writes=True,
     control=True,
@@ -329,8 +330,9 @@ class Users:
 
 async def _end_all(writing: Writing, user: str, tenant: str) -> None:
     await revoke_in(writing, Revocation.of_member(user, tenant))
-    for ends in (END_TOKENS, END_GRANTS):
-        await writing.run(ends, user=user, tenant=tenant, now=_now())
+    await writing.run(END_TOKENS, user=user, tenant=tenant, now=_now())
+    for grant in await writing.run(END_GRANTS, user=user, tenant=tenant, now=_now()):
+        await revoke_in(writing, Revocation.of_grant(grant["id"]))
 
 
 async def _keep_an_owner(writing: Writing, user: str, tenant: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.errors import InvalidInput, NotFound
+from app.errors import Conflict, InvalidInput, NotFound
 from app.oauth.clients.preset import PresetClients
 from app.oauth.clients.redirect import RedirectPolicy
-from app.store.control.revocations import client_key
+from app.store.control.revocations import RevocationKind, client_key
 from app.store.database import Database
 from tests.oauth.conftest import CALLBACK, Gateway, Life
 
@@ -101,6 +101,15 @@ async def test_a_removed_client_is_unknown_everywhere_and_comes_back_without_its
     assert refused.json()["error"] == "invalid_grant"
     again = await someone.exchange(await someone.code(), client_secret=secret)
     assert again.status_code == 200, again.text
+
+
+async def test_restoring_a_client_that_was_not_removed_disconnects_nobody(preset: PresetClients, life: Life) -> None:
+    tokens = await life.tokens()
+    with pytest.raises(Conflict, match="Nothing was changed"):
+        await preset.restore(life.client["client_id"], actor="command")
+    grant = (await life.claims(tokens["access_token"]))["gk"]["grant"]
+    assert not await life.gateway.main.revocations.names(RevocationKind.GRANT, grant)
+    assert (await life.refresh(tokens["refresh_token"])).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,17 @@ async def test_new_keys_are_found_once_the_copy_is_a_minute_old(
     assert (await signing.exchange("unknown code", **proof(signing))).json()["error"] == "invalid_client"
 
 
+async def test_a_key_taken_out_of_the_document_ends_with_the_copy(
+    signing: Life, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await signing.exchange("unknown code", **proof(signing))).json()["error"] == "invalid_grant"
+    publisher.documents["/signing"]["jwks"] = {"keys": [OTHER.as_dict(private=False)]}
+    later = time.time() + 25 * 3600
+    monkeypatch.setattr(signing.gateway.main.documents, "_clock", lambda: later)
+    assert (await signing.exchange("unknown code", **proof(signing))).json()["error"] == "invalid_client"
+    assert (await signing.exchange("unknown code", **proof(signing, OTHER))).json()["error"] == "invalid_grant"
+
+
 @pytest.mark.parametrize(
     "keys",
     [

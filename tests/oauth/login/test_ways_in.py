@@ -226,6 +226,20 @@ async def test_an_invitation_ends_when_it_is_withdrawn_or_its_inviter_may_not_in
     assert (await stranger.browser.get(link)).status_code == 400
 
 
+async def test_an_invitation_of_the_operators_ends_when_its_inviter_is_no_owner_among_them(stranger: Life) -> None:
+    services = stranger.gateway.main
+    operators = await services.tenants.ensure(services.settings.oauth.admin_tenant, admin=True)
+    second = await services.users.create(f"{secrets.token_hex(6)}@example.org")
+    for user in (second.id, stranger.person.user.id):
+        await services.users.put_membership(user, operators.id, Role.OWNER)
+    link = await Invitations(services).invite(
+        operators.id, Role.OWNER, address=stranger.address, actor=stranger.person.user.id
+    )
+    assert (await stranger.browser.get(link)).status_code == 200
+    await services.users.put_membership(stranger.person.user.id, operators.id, Role.MEMBER)
+    assert (await stranger.browser.get(link)).status_code == 400
+
+
 @pytest.mark.parametrize(
     "more", [{"read_layers": ["*"]}, {"role": Role.READER, "write_layers": ["work"]}, {"email": "nobody"}]
 )
