@@ -19,8 +19,8 @@ from app.server import serve
 from app.settings import EdgeSettings, EmbeddingSettings, LimitSettings, RunSettings, Settings, StoreSettings
 from app.store.database import Database
 from tests.conftest import Server
-from tests.edge.conftest import free_port
 from tests.identity import fresh_email, fresh_name, settings_of_tests
+from tests.ports import free_port
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"

@@ -23,9 +23,9 @@ from app.server import serve
 from app.settings import LimitSettings, Settings
 from app.store.database import Database
 from tests.conftest import Server
-from tests.edge.conftest import free_port
 from tests.gateway import META, MODERN, Gateway, owner_token, running, settings_for
 from tests.identity import SECRET_KEY
+from tests.ports import free_port
 from tests.store.proxy import Proxy
 
 

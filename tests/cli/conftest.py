@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,16 +18,11 @@ import psutil
 import pytest
 
 from tests.conftest import engine_cache
+from tests.ports import free_port
 
 GRAPHKEEP = [sys.executable, "-c", "from app.cli import main; main()"]
 START_SECONDS = 240
 """A first start on a busy machine; the engine may have to be fetched."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from app.cli.dev.caddy import Caddy, caddyfile
 from app.errors import StartError
-from tests.cli.conftest import free_port
+from tests.ports import free_port
 
 
 @pytest.fixture

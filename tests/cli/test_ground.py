@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.dev.ground import check_ports, check_room, own_home
 from app.errors import StartError
-from tests.cli.conftest import free_port
+from tests.ports import free_port
 
 
 def test_a_home_is_held_by_one_process_and_free_again_when_that_is_killed(tmp_path: Path) -> None:

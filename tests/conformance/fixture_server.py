@@ -38,7 +38,7 @@ from app.protocol.server import HttpProtocol, mcp_server
 from app.settings import EdgeSettings, Settings
 from tests.conformance import fixture_content as content
 from tests.conformance.fixture_tools import DECLARED, OTHERS, SCHEMAS, TOOLS, Wire, bus, call_other
-from tests.edge.conftest import free_port
+from tests.ports import free_port
 from tests.protocol.fixture_tools import principal
 
 __all__ = ["fixture_server"]

@@ -32,9 +32,9 @@ from tests.conformance.person import Person
 from tests.conformance.programs import AUTHLAB, CONFORMANCE, INSPECTOR, Ended, authlab, node, started, started_node
 from tests.conformance.results import read_results
 from tests.conftest import Server
-from tests.edge.conftest import free_port
 from tests.gateway import running, settings_for
 from tests.identity import fresh_email, fresh_name
+from tests.ports import free_port
 
 ERAS = ["legacy", "auto", "modern"]
 LEAST_SCORE = 98

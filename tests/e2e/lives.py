@@ -37,9 +37,9 @@ from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.database import Database
 from tests.cli.conftest import GRAPHKEEP
 from tests.conftest import Server
-from tests.edge.conftest import free_port
 from tests.gateway import running, settings_for
 from tests.identity import SECRET_KEY, fresh_email, fresh_name
+from tests.ports import free_port
 
 ADDRESS = "https://memory.test"
 """Public address of the gateway: both replicas answer for it, as behind a proxy that shares the load."""

@@ -22,8 +22,8 @@ from app.store.child import ChildRecord
 from app.store.embedded import EmbeddedServer
 from app.store.schema import migrate
 from tests.conftest import Server, engine_cache
-from tests.edge.conftest import free_port
 from tests.gateway import LEGACY, MODERN, Gateway, message_of, owner_token, running, settings_for
+from tests.ports import free_port
 
 DEADLINE = 15.0
 """Seconds that a call may take here."""

@@ -96,7 +96,7 @@ class Agent:
         if urlsplit(page.url).path == "/sign-in":
             await page.get_by_label("E-mail address").fill(DEFAULT_OWNER)
             await page.get_by_label("Password").fill(PASSWORD)
-            await page.get_by_role("button", name="Sign in").click()
+            await page.get_by_role("button", name="Sign in", exact=True).click()
         await page.wait_for_url(f"{self.address}/consent**")
         await page.get_by_role("link", name="home", exact=True).click()
         await page.get_by_role("button", name="Allow").click()

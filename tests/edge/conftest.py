@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +19,7 @@ from app.edge.listeners import bound_loopback, bound_unix
 from app.edge.server import Served, serve_until
 from app.edge.stages import Instruments, edge
 from app.settings import EdgeSettings, LimitSettings, RunSettings, Settings
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+from tests.ports import free_port
 
 
 @dataclass

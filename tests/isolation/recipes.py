@@ -171,8 +171,10 @@ SURFACES: Final[Mapping[str, Sequence[str]]] = {"prompts": (), "resources": ()}
 
 PAGES_WITHOUT_MEMORY: Final = frozenset(
     {
-        *("/register", "/token", "/revoke", "/authorize", "/consent", "/sign-in", "/sign-in/link", "/signed-in"),
-        "/sign-out",
+        *("/register", "/token", "/revoke", "/introspect", "/authorize", "/consent"),
+        *("/sign-in", "/sign-in/link", "/sign-in/recovery", "/sign-in/access", "/sign-in/passkey"),
+        *("/sign-in/provider", "/sign-in/provider/callback", "/signed-in", "/sign-out"),
+        *("/passkeys", "/recovery-codes", "/invitation"),
     }
 )
 """Pages of the gateway that read no memory record."""

