@@ -1,4 +1,4 @@
-"""``python -m bench [--small] [--out FILE]``: what a call costs (docs/BENCHMARKS.md says how it is measured)."""
+"""``python -m bench [calls|identity] [--small] [--out FILE]``: what things cost (method: docs/BENCHMARKS.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from bench import measure, report
+from bench import identity, measure, report
 from bench.measure import Size
 from bench.stage import UNLIMITED, gateway, opened
 
@@ -21,6 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway beside the bare driver.")
+    parser.add_argument("part", nargs="?", choices=("calls", "identity"), default="calls", help="what is measured")
     parser.add_argument("--small", action="store_true", help="only see whether the bench runs; its figures say nothing")
     parser.add_argument("--out", type=Path, help="file of the JSON result; default: bench/results/<time>.json")
     chosen = parser.parse_args()
@@ -28,7 +29,8 @@ def main() -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"circumstances": report.circumstances(), "cases": []}
     try:
-        asyncio.run(run(Size.small() if chosen.small else Size.full(), result))
+        part = run_identity if chosen.part == "identity" else run
+        asyncio.run(part(Size.small() if chosen.small else Size.full(), result))
     finally:  # a run that was stopped leaves what it has
         result["load_after"] = round(os.getloadavg()[0], 2)
         result["verdicts"] = report.verdicts(result)
@@ -49,6 +51,20 @@ async def run(size: Size, result: dict[str, Any]) -> None:
                     result["cases"].append(row)
                 result["handshakes"] = await measure.handshakes(stage, size, running)
             result["noisy_neighbour"] = await measure.noisy_neighbour(stage, size)
+
+
+async def run_identity(size: Size, result: dict[str, Any]) -> None:
+    """Measure what identity costs, into ``result``. The graph has no part in it, so a small one will do."""
+    result["size"] = size.__dict__
+    small = Size.small()
+    with tempfile.TemporaryDirectory(prefix="graphkeep-bench-") as folder:
+        async with (
+            opened(Path(folder), tenants=size.tenants, entities=small.entities, relations=small.relations) as stage,
+            gateway(stage, limits=UNLIMITED) as running,
+        ):
+            result["identity"] = await identity.measured(
+                stage, running, connections=size.calls, verifications=size.calls * 100
+            )
 
 
 if __name__ == "__main__":

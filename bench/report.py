@@ -96,8 +96,9 @@ def text(result: dict[str, Any]) -> str:
     parts = [
         f"{about['date']}, commit {about['commit']}, {about['cores']} cores ({about['processor']}), Python "
         f"{about['python']}, load {about['load_1_5_15'][0]} before and {result['load_after']} after",
-        table(headings, rows),
-        table(["target", "to reach", "measured", "reached"], judged),
+        *([table(headings, rows)] if rows else []),
+        *([table(["target", "to reach", "measured", "reached"], judged)] if judged else []),
+        *(_identity(result["identity"]) if "identity" in result else []),
     ]
     noise = result.get("noisy_neighbour")
     if noise:
@@ -110,6 +111,18 @@ def text(result: dict[str, Any]) -> str:
     if memory:
         parts.append(f"Memory over {memory['calls']} initialize calls, MiB: {memory['rss_mib']}")
     return "\n\n".join(parts)
+
+
+def _identity(found: dict[str, Any]) -> list[str]:
+    whole = found["authorize_to_token"]
+    way = [[step, f"{p50:.2f}"] for step, p50 in found["steps_p50_ms"].items()]
+    judging = [[kind, one["judged before"], one["new"]] for kind, one in found["verify_us"].items()]
+    return [
+        f"Authorize to token, {whole['calls']} times: p50 {whole['p50']:.2f} ms, p95 {whole['p95']:.2f} ms, "
+        f"p99 {whole['p99']:.2f} ms.",
+        table(["step", "p50 ms"], way),
+        table(["verifying an", "judged before, µs", "new to the replica, µs"], judging),
+    ]
 
 
 def _processor() -> str:

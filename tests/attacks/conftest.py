@@ -72,11 +72,11 @@ class House:
             browser.cookies.set(cookie_name(life.address), token, domain=domain)
         return life
 
-    async def connected(self, person: Person | None = None, **options: Any) -> tuple[Life, dict[str, Any]]:
+    async def connected(self, **asked: str) -> tuple[Life, dict[str, Any]]:
         """A registered client that got its tokens."""
-        life = await self.life(person, **options)
+        life = await self.life()
         await life.register()
-        return life, await life.tokens()
+        return life, await life.tokens(**asked)
 
     async def works(self, token: str, address: str = "") -> bool:
         """Whether the resource takes this token. Waits for a replica that has not read of a new tenant yet."""
