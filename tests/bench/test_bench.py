@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bench.figures import Figures, percentile, table
-from bench.report import verdicts
+from bench.report import text, verdicts
 from bench.script import Step, Tape, renamed
 from tests.conftest import engine_cache
 
@@ -21,9 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """The result of ``python -m bench --small``, and what it printed."""
-    out = tmp_path_factory.mktemp("bench") / "result.json"
+    return bench(tmp_path_factory.mktemp("bench") / "result.json", "calls", "--small")
+
+
+def bench(out, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "--small", "--out", str(out)],
+        [sys.executable, "-m", "bench", *arguments, "--out", str(out)],
         cwd=ROOT,
         env={**os.environ, "GRAPHKEEP_ENGINE_CACHE": str(engine_cache())},
         capture_output=True,
@@ -67,6 +70,29 @@ def test_the_table_names_every_target_and_what_was_measured_on(measured):
     assert all(what in printed for what, *_ in result["verdicts"])
     assert result["circumstances"]["commit"] in printed
     assert f"{result['circumstances']['cores']} cores" in printed
+
+
+@pytest.mark.soak
+def test_identity_is_measured_from_request_to_tokens_and_at_each_call(tmp_path):
+    result, printed = bench(tmp_path / "result.json", "identity", "--small")
+    found = result["identity"]
+    assert found["authorize_to_token"]["calls"] == 10
+    assert all(p50 > 0 for p50 in found["steps_p50_ms"].values())
+    assert all(0 < one["judged before"] < one["new"] for one in found["verify_us"].values())
+    assert f"p50 {found['authorize_to_token']['p50']:.2f} ms" in printed
+
+
+def test_what_identity_costs_is_told_without_the_tables_of_calls():
+    about = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
+    identity = {
+        "authorize_to_token": Figures.of([0.2] * 10, 2.0).as_dict(),
+        "steps_p50_ms": {"token": 63.3},
+        "verify_us": {"access token": {"judged before": 9.1, "new": 240.5}},
+    }
+    told = text({"circumstances": about, "load_after": 2, "cases": [], "verdicts": [], "identity": identity})
+    assert "Authorize to token, 10 times: p50 200.00 ms" in told
+    assert "| access token | 9.1               | 240.5                  |" in told
+    assert "calls/s" not in told
 
 
 def test_a_missed_target_is_said():
