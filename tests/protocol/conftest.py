@@ -117,7 +117,7 @@ class Listening(uvicorn.Server):
 @asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """A real server for ``app`` on a free port."""
-    listener = socket.socket()
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # without Nagle's 40 ms
     listener.bind(("127.0.0.1", 0))
     server = Listening(
         uvicorn.Config(app, lifespan="off", log_level="error", access_log=False, timeout_graceful_shutdown=2)
