@@ -159,7 +159,6 @@ async def storm(house: House, capfd: pytest.CaptureFixture[str], *, examples: in
         await asyncio.to_thread(hold)
     assert sum(asked.values()) >= examples * TOGETHER
     assert set(asked) == set(PATHS)
-    print(dict(statuses), dict(asked))
     assert min(statuses[each] for each in ("200", "201", "303", "400", "401")) > FEW  # right ones are among them
     grown = {label: n - before.get(label, 0) for label, n in (await house.records()).items()}
     assert grown.pop("_PendingAuthorization", 0) <= statuses["question"]
