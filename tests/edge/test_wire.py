@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
 from app.edge import wire
+from app.edge.listeners import bound_loopback
 from tests.edge.conftest import Serve
 from tests.edge.test_server import echo_or_stream
+from tests.ports import free_port
 
 
 async def test_header_lines_that_never_end_are_cut_off(serve: Serve) -> None:
@@ -52,3 +55,21 @@ async def _endless(writer: asyncio.StreamWriter) -> None:
     for number in range(100):
         writer.write(f"X-{number}: {'x' * 65_536}\r\n".encode())
         await writer.drain()
+
+
+async def test_no_answer_waits_for_the_acknowledgement_of_its_head() -> None:
+    """Head and body are two writes: with Nagle's algorithm the second waits for the client's late ACK, 40 ms."""
+    accepted: asyncio.Queue[int] = asyncio.Queue()
+
+    async def note(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        await accepted.put(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    port = free_port()
+    with bound_loopback(port, "GRAPHKEEP_HTTP_PORT") as sockets:
+        for listener in sockets:
+            async with await asyncio.start_server(note, sock=listener.dup()):
+                _, writer = await asyncio.open_connection(listener.getsockname()[0], port)
+                assert await asyncio.wait_for(accepted.get(), 60)
+                writer.close()
