@@ -22,7 +22,9 @@ SECRETS = Secrets(b"k" * 32)
 ADDRESS = "https://gw.example"
 POLICY = RedirectPolicy(["https://claude.ai", "cursor://"])
 
-COUNT = statement("tests.count_control_records", "MATCH (c:_Client|_Grant|_Code) RETURN count(c) AS n", control=True)
+COUNT = statement(
+    "tests.count_what_consent_stores", "MATCH (c:_Client|_Grant|_Code) RETURN count(c) AS n", control=True
+)
 
 
 def registered(**metadata: Any) -> Client:
