@@ -80,7 +80,8 @@ async def flood(house: House, number: int) -> tuple[float, Calls, Calls]:
     await asyncio.gather(*lanes)
     elapsed = time.monotonic() - begun
     after = await house.records()
-    assert after == before
+    # Less may be there, since what has expired is swept meanwhile.
+    assert {label: number for label, number in after.items() if number > before.get(label, 0)} == {}
     return elapsed, quiet, noisy
 
 
