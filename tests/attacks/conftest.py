@@ -19,6 +19,7 @@ from app.oauth.login.sessions import cookie_name
 from app.oauth.secrets import digest
 from app.settings import LimitSettings
 from app.store.control.browser import SessionRecord
+from app.store.control.schema import UNIQUE
 from app.store.database import Database
 from app.store.statement import statement
 from tests.conftest import Server
@@ -27,9 +28,10 @@ from tests.oauth.conftest import Gateway as Services
 from tests.oauth.conftest import Life, Person
 from tests.oauth.publisher import Publisher, publishing
 
+LABELS = sorted({label for label, _ in UNIQUE})
 CONTROL = statement(
     "tests.count_control_records",
-    "MATCH (n) UNWIND labels(n) AS label WITH label WHERE label STARTS WITH '_' RETURN label, count(*) AS n",
+    f"MATCH (n:{'|'.join(LABELS)}) UNWIND labels(n) AS label RETURN label, count(*) AS n",
     control=True,
 )
 
