@@ -11,13 +11,14 @@ import hashlib
 import hmac
 import re
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.context import Grant
-from app.errors import OAuthError
+from app.errors import CallError, OAuthError
 from app.oauth.client_credentials import client_credentials
 from app.oauth.clients.authentication import authenticated
 from app.oauth.clients.client import Client
@@ -68,29 +69,38 @@ async def _exchange_code(services: AuthorizationServer, form: Parameters, client
     presented = form.required("code")
     verifier = form.required("code_verifier")
     now = time.time()
-    used = await services.authorizations.use_code(digest(presented), client=client.key, issuer=address, now=now)
-    if used is None:
+    code = await services.authorizations.find_code(digest(presented), client=client.key, issuer=address)
+    if code is None:
         raise OAuthError("invalid_grant", "the code is unknown, has expired or belongs to another client")
-    code, first = used
     grant = await services.grants.find(code.grant)
-    if not first:
-        if grant is not None:
-            await services.end_grant(grant, "a code was used twice")
-        raise OAuthError("invalid_grant", "the code was used before; what it gave has been revoked")
-    _check_code(code, form, verifier, now)
+    if code.used_at is not None:
+        raise await _used_twice(services, grant)
+    try:
+        _check_code(code, form, verifier, now)
+    except OAuthError:  # one guess at the verifier is all that a code allows
+        await services.authorizations.use_code(code.id, client=client.key, issuer=address, now=now)
+        raise
     place = await services.place_of(grant) if grant is not None else None
     if grant is None or place is None:
         raise OAuthError("invalid_grant", "the grant was revoked")
     secrets = await services.secrets()
     first_refresh = secrets.token("first refresh", presented)
     expires = now + services.settings.oauth.refresh_token_days * DAY
-    await services.refresh.add(
-        RefreshRecord(digest(first_refresh), grant.id, client.key, address, created_at=now, expires_at=expires)
-    )
-    await services.grants.touch(grant.id, now=now, expires_at=expires)
+    first = RefreshRecord(digest(first_refresh), grant.id, client.key, address, created_at=now, expires_at=expires)
+    made = await _issue(services, grant, place, now, refresh=first_refresh)
+    if not await services.authorizations.redeem_code(code, first, now=now):
+        raise await _used_twice(services, grant)
     if client.kind == "registered":
-        await _replace_older(services, grant, now)
-    return await _issue(services, grant, place, now, refresh=first_refresh)
+        with suppress(CallError):  # the code is used up: nothing may keep what it gave from the client any more
+            await _replace_older(services, grant, now)
+    return made
+
+
+async def _used_twice(services: AuthorizationServer, grant: GrantRecord | None) -> OAuthError:
+    """End what a code gave (OAuth 2.1 §4.1.3): two who hold it are one too many."""
+    if grant is not None:
+        await services.end_grant(grant, "a code was used twice")
+    return OAuthError("invalid_grant", "the code was used before; what it gave has been revoked")
 
 
 async def _replace_older(services: AuthorizationServer, grant: GrantRecord, now: float) -> None:

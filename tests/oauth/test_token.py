@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from app.context import Role
+from app.errors import DatabaseUnavailable
 from app.oauth.secrets import digest
 from app.store.control.authorizations import AuthorizationStore
 from app.store.control.revocations import RevocationKind, Revocations, member_key
@@ -88,6 +89,38 @@ async def test_a_code_has_a_short_life(life: Life, database: Database, monkeypat
     monkeypatch.setattr("app.oauth.token.time.time", lambda: later)
     answer = await life.exchange(code)
     assert (answer.json()["error"], answer.json()["error_description"]) == ("invalid_grant", "the code has expired")
+
+
+async def test_an_exchange_that_fails_on_the_way_can_be_tried_again(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, services = await life.code(), life.gateway.main
+    asked = 0
+
+    async def away(*given: Any) -> float | None:
+        nonlocal asked
+        asked += 1
+        raise DatabaseUnavailable("away for a moment")
+
+    for where, name in (
+        (services.grants, "find"),
+        (services, "place_of"),
+        (services, "secrets"),
+        (services, "ring"),
+    ):
+        with monkeypatch.context() as broken:
+            broken.setattr(where, name, away)
+            assert (await life.exchange(code)).status_code == 503
+    assert asked == 4
+    answer = await life.exchange(code)
+    assert answer.status_code == 200, answer.text
+    assert (await life.refresh(answer.json()["refresh_token"])).status_code == 200
+
+
+async def test_a_code_whose_verifier_was_guessed_wrong_is_used_up(life: Life) -> None:
+    code = await life.code()
+    assert (await life.exchange(code, code_verifier="w" * 43)).json()["error"] == "invalid_grant"
+    assert (await life.exchange(code)).json()["error"] == "invalid_grant"
 
 
 async def test_a_code_belongs_to_its_client(life: Life, open_life: Callable[..., Any]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from app.store.database import ControlSession
+from app.store.control.grants import TOUCH
+from app.store.control.refresh import ADD_REFRESH, RefreshRecord
+from app.store.database import ControlSession, Writing
 from app.store.statement import Statement, statement
 
 __all__ = ["AuthorizationStore", "CodeRecord", "PendingAuthorization"]
@@ -41,6 +43,11 @@ ADD_CODE = statement(
     "authorizations.add_code",
     "CREATE (c:_Code) SET c = $record RETURN c.id AS id",
     writes=True,
+    control=True,
+)
+FIND_CODE = statement(
+    "authorizations.find_code",
+    "MATCH (c:_Code {id: $id, client: $client, issuer: $issuer}) RETURN properties(c) AS record",
     control=True,
 )
 # The write lock is taken before `used_at` is read: of two exchanges of one code exactly one sees it unused.
@@ -148,12 +155,31 @@ class AuthorizationStore:
             lambda writing: writing.run(ADD_CODE, record={k: v for k, v in asdict(code).items() if v is not None})
         )
 
+    async def find_code(self, key: str, *, client: str, issuer: str) -> CodeRecord | None:
+        """The code, used or not; None when this client has no such code."""
+        rows = await self._control.read(FIND_CODE, id=key, client=client, issuer=issuer)
+        return _code(rows[0]["record"]) if rows else None
+
+    async def redeem_code(self, code: CodeRecord, first: RefreshRecord, *, now: float) -> bool:
+        """Use up a code and keep the refresh token that it gives, both or neither: an exchange that fails on the way
+        can be tried again. False when the code was used before."""
+
+        async def work(writing: Writing) -> bool:
+            (row,) = await writing.run(USE_CODE, id=code.id, client=code.client, issuer=code.issuer, now=now)
+            if row["used_before"] is not None:
+                return False
+            await writing.run(ADD_REFRESH, record={k: v for k, v in asdict(first).items() if v is not None})
+            await writing.run(TOUCH, id=first.grant, now=now, expires_at=first.expires_at)
+            return True
+
+        return await self._control.write(work)
+
     async def use_code(self, key: str, *, client: str, issuer: str, now: float) -> tuple[CodeRecord, bool] | None:
         """Use up a code: the code and whether this was its first use; None when this client has no such code."""
         rows = await self._control.write(
             lambda writing: writing.run(USE_CODE, id=key, client=client, issuer=issuer, now=now)
         )
-        return (CodeRecord(**rows[0]["record"]), rows[0]["used_before"] is None) if rows else None
+        return (_code(rows[0]["record"]), rows[0]["used_before"] is None) if rows else None
 
     async def sweep(self, now: float) -> None:
         """Remove what has expired, and the oldest open questions beyond :data:`MOST_PENDING`, in parts."""
@@ -165,6 +191,10 @@ class AuthorizationStore:
     async def _removed(self, which: Statement, **parameters: Any) -> int:
         rows = await self._control.write(lambda writing: writing.run(which, **parameters))
         return int(rows[0]["gone"])
+
+
+def _code(record: dict[str, Any]) -> CodeRecord:
+    return CodeRecord(**{name: value for name, value in record.items() if name != "locked"})
 
 
 def _pending(record: dict[str, Any]) -> PendingAuthorization:

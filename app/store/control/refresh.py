@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from app.store.database import ControlSession
 from app.store.statement import statement
 
-__all__ = ["RefreshRecord", "RefreshStore"]
+__all__ = ["ADD_REFRESH", "RefreshRecord", "RefreshStore"]
 
-ADD = statement(
+ADD_REFRESH = statement(
     "refresh.add",
     "CREATE (t:_RefreshToken) SET t = $record RETURN t.id AS id",
     writes=True,
@@ -68,12 +68,6 @@ class RefreshStore:
 
     def __init__(self, control: ControlSession) -> None:
         self._control = control
-
-    async def add(self, token: RefreshRecord) -> None:
-        """Keep the first token of a grant."""
-        await self._control.write(
-            lambda writing: writing.run(ADD, record={k: v for k, v in asdict(token).items() if v is not None})
-        )
 
     async def find(self, key: str) -> RefreshRecord | None:
         """The token, used or not; None when there is none."""
