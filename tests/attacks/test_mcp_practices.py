@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 import secrets
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,6 +36,9 @@ METADATA_ADDRESSES = (
     "software_statement",
     "registration_client_uri",
 )
+
+NAMES = ("localtest.me", "127.0.0.1.nip.io", "metadata.google.internal")
+"""Public names of addresses that are not public."""
 
 
 def part(value: object) -> str:
@@ -176,8 +180,8 @@ def inside(port: int) -> Iterator[str]:
     for host in (
         "127.0.0.1", "localhost", "127.1", "127.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "0",
         "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:127.0.0.1]", "[64:ff9b::7f00:1]",
-        "localhost.", "LOCALHOST", "127.0.0.1.", "１２７.0.0.1", "127。0。0。1", "localtest.me", "127.0.0.1.nip.io",
-        "169.254.169.254", "[fd00:ec2::254]", "metadata.google.internal", "10.0.0.1", "192.168.0.1", "100.64.0.1",
+        "localhost.", "LOCALHOST", "127.0.0.1.", "１２７.0.0.1", "127。0。0。1", *NAMES,
+        "169.254.169.254", "[fd00:ec2::254]", "10.0.0.1", "192.168.0.1", "100.64.0.1",
         "user@127.0.0.1", "claude.ai@127.0.0.1", "127.0.0.1\\@claude.ai", "claude.ai%40127.0.0.1", "127.0.0.1%00.ai",
     ):  # fmt: skip
         yield f"https://{host}:{port}/client.json"
@@ -191,16 +195,26 @@ def inside(port: int) -> Iterator[str]:
     yield f"https://claude.ai/client.json#@127.0.0.1:{port}"
 
 
-async def test_no_client_id_makes_the_gateway_call_its_own_network(house: House) -> None:
-    """SSRF by the address of a client document: such an address is refused, and nothing is called."""
+async def test_no_client_id_makes_the_gateway_call_its_own_network(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSRF by the address of a client document: nothing is called, and of names alone is anything looked up.
+
+    The names are answered here, so that each leads inside whatever network the tests run in.
+    """
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *more, **how: resolve("127.0.0.1" if host in NAMES else host, *more, **how)
+    )
+    names = {f"https://{name}/client.json" for name in NAMES}
     life = await house.life()
     life.client = {"client_id": "", "redirect_uris": [CALLBACK]}
     async with trap() as (port, callers):
         for url in inside(port):
             page = await life.browser.get(life.question(client_id=url))
-            # 503: the names among them may use up what may be looked up in a minute
-            assert page.status_code in (400, 503), (url, page.status_code)
-            assert "location" not in page.headers
+            assert (page.status_code, "location" in page.headers) == (400, False), url
+            # Whatever is no name at port 443 is refused for how it is written, before anybody asks where it leads.
+            assert ("an address that is not public" in page.text) is (url in names), (url, page.text)
         assert callers == []
 
 
