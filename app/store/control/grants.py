@@ -11,7 +11,7 @@ from app.store.control.revocations import Revocation, RevocationKind, member_key
 from app.store.database import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["GrantRecord", "GrantStore"]
+__all__ = ["TOUCH", "GrantRecord", "GrantStore"]
 
 LONGEST_LIST: Final = 500
 
