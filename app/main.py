@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -44,7 +45,10 @@ from app.store.database import Database
 from app.store.planning import plan_ahead
 from app.store.sweeping import keep_swept
 
-__all__ = ["Services", "create_app", "opened"]
+__all__ = ["ROOMS", "Services", "create_app", "opened"]
+
+ROOMS: Final = frozenset({"graph", "memory"})
+"""Whose statements a tool's call runs."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
 
 async def _plan(opening: Opening, database: Database) -> None:
     await opening.migrated.wait()
-    await plan_ahead(database)
+    await plan_ahead(database, ROOMS)
 
 
 async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:
@@ -159,7 +163,7 @@ async def _start_model(embedder: Embedder, opening: Opening, database: Database)
     await opening.migrated.wait()
     await embedder.start(database)
     if embedder.identity is not None:
-        await plan_ahead(database, dimension=embedder.identity.dimension)
+        await plan_ahead(database, ROOMS, dimension=embedder.identity.dimension)
 
 
 def _first_scopes(registry: Registry) -> frozenset[str]:

@@ -13,7 +13,7 @@ from app.context import EVERY_LAYER, Grant, Role
 from app.errors import Conflict, InvalidInput, NotFound
 from app.oauth.secrets import digest, new_token
 from app.store.control.service_accounts import ServiceAccount, ServiceAccountStore
-from app.store.control.tenants import Tenants
+from app.store.control.tenants import Tenants, TenantState
 from app.store.control.users import Membership
 from app.store.session import ControlSession
 
@@ -54,7 +54,8 @@ class ServiceAccounts:
             NotFound: no such tenant.
         """
         shown = _name(name)
-        if await self._tenants.by_id(tenant_id) is None:
+        tenant = await self._tenants.by_id(tenant_id)
+        if tenant is None or tenant.state is TenantState.DELETED:
             raise NotFound("there is no such tenant. Nothing was changed.")
         if len(await self._store.of_tenant(tenant_id)) >= MAX_ACCOUNTS:
             raise Conflict(f"a tenant has at most {MAX_ACCOUNTS} service accounts; remove one. Nothing was changed.")

@@ -16,6 +16,7 @@ from app.oauth.login.invitations import Invitations
 from app.oauth.login.recovery import RecoveryCodes
 from app.settings import Settings
 from app.store.control.invitations import Invitation
+from app.store.control.revocations import Revocation
 from app.store.control.users import User
 from app.store.database import Database
 
@@ -106,15 +107,18 @@ class Admitting:
         await self._services.note("user.email", actor=COMMAND, target=user.id)
         return {"id": user.id, "email": changed.email, "from": user.email}
 
-    async def sign_out(self, email: str) -> dict[str, Any]:
-        """Sign every browser of a person out.
+    async def sign_out(self, email: str, *, programs: bool = False) -> dict[str, Any]:
+        """Sign every browser of a person out; with ``programs`` whatever acts for them in any tenant ends too.
 
         Raises:
             NotFound: no such user.
         """
         user = await self._accounts.user(email)
         ended = len(await self._services.browser.sessions_of(user.id, time.time()))
-        await self._services.browser.end_sessions_of(user.id)
+        await self._services.sign_out_everywhere(user.id)
+        if programs:
+            await self._services.revocations.revoke(Revocation.of_user(user.id))
+            await self._services.note("user.disconnect", actor=COMMAND, target=user.id)
         await self._services.note("sign_out.everywhere", actor=COMMAND, target=user.id)
         return {"id": user.id, "email": user.email, "ended": ended}
 

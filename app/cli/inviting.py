@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.client.console import emit, require, say
-from app.cli.client.reading import read_settings
-from app.cli.people import Json, answer
+from app.cli.client.console import emit, say
+from app.cli.people import Json, answer, do
 from app.cli.tenancy import Email, users
 
 if TYPE_CHECKING:
@@ -89,10 +87,17 @@ def user_email(
 
 
 @users.command("sign-out")
-def user_sign_out(email: Email, as_json: Json = False) -> None:
-    """Sign every browser of a person out. Connected programs stay connected: `graphkeep grant` ends those."""
-    ended = _do(lambda admitting: admitting.sign_out(email))
-    answer(ended, f"{ended['ended']} browsers of {ended['email']} are signed out.", as_json)
+def user_sign_out(
+    email: Email,
+    programs: Annotated[
+        bool, typer.Option("--programs", help="Disconnect their programs too, and end their tokens, in every tenant.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Sign every browser of a person out, and make open sign-in links of theirs worthless."""
+    ended = _do(lambda admitting: admitting.sign_out(email, programs=programs))
+    more = " Their programs and tokens are refused within 5 seconds." if programs else ""
+    answer(ended, f"{ended['ended']} browsers of {ended['email']} are signed out.{more}", as_json)
 
 
 @users.command("show")
@@ -115,17 +120,9 @@ def user_show(email: Email, as_json: Json = False) -> None:
 
 
 def _do(work: Callable[[Admitting], Awaitable[Any]]) -> Any:
-    require("server")
-    settings = read_settings()
-    from app.cli.admitting import Admitting
-    from app.cli.database import connected, reachable
-    from app.edge import logs
+    async def admitted(administration: Any) -> Any:
+        from app.cli.admitting import Admitting
 
-    # Standard output is for the answer.
-    logs.configure("warning")
+        return await work(Admitting(administration.database, administration.settings))
 
-    async def run() -> Any:
-        async with reachable(settings) as used, connected(used) as database:
-            return await work(Admitting(database, used))
-
-    return asyncio.run(run())
+    return do(admitted)

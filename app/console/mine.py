@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
@@ -27,6 +28,7 @@ async def overview(desk: Desk) -> Response:
     return desk.show(
         "overview",
         mcp=f"{desk.visit.address}/mcp",
+        reachable=urlsplit(desk.visit.address).hostname != "localhost",
         programs=len(await console.services.grants.of_user(user)),
         tokens=len(tokens),
         passkeys=len(await console.passkeys.of_user(user)),

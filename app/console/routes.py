@@ -109,7 +109,16 @@ TABLE: Final[tuple[Entry, ...]] = (*_MINE, *_OWNERS, *_OPERATORS)
 
 def routes(console: Console) -> list[Route]:
     """The routes of the console."""
-    return [*(_route(console, entry) for entry in TABLE), Route(STYLE_PATH, style, methods=["GET"])]
+    return [
+        *(_route(console, entry) for entry in TABLE),
+        Route("/", _front_door, methods=["GET"]),
+        Route(STYLE_PATH, style, methods=["GET"]),
+    ]
+
+
+async def _front_door(_request: Request) -> Response:
+    """Who types the bare address wants a page."""
+    return see_other("/console")
 
 
 def _route(console: Console, entry: Entry) -> Route:

@@ -60,7 +60,7 @@ async def change_password(desk: Desk) -> Response:
         raise InvalidInput("The two passwords differ. Type the same one twice. Nothing was changed.")
     password = check_password(form.one("password") or "", desk.user.email)
     await services.passwords.set(desk.user.id, password)
-    await services.browser.end_sessions_of(desk.user.id, keep=digest(desk.visit.token))
+    await services.sign_out_everywhere(desk.user.id, keep=digest(desk.visit.token))
     await desk.note("password.set", target=desk.user.id)
     return desk.go(HOME, "password")
 
@@ -112,6 +112,6 @@ async def end_session(desk: Desk) -> Response:
 
 async def end_others(desk: Desk) -> Response:
     """Sign every browser of the person out but this one."""
-    await desk.console.services.browser.end_sessions_of(desk.user.id, keep=digest(desk.visit.token))
+    await desk.console.services.sign_out_everywhere(desk.user.id, keep=digest(desk.visit.token))
     await desk.note("session.end", target=desk.user.id)
     return desk.go(HOME, "ended")

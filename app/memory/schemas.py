@@ -95,9 +95,9 @@ class RelateInput(WriteArguments):
     """Input of ``graph_relate``: one relation, or a batch."""
 
     from_name: Name | None = Field(default=None, description="Where the relation starts, e.g. Alice.")
-    from_type: Name | None = Field(default=None, description="Type used if that entity is new, e.g. Person.")
+    from_type: Name | None = Field(default=None, description="Single mode: its type, e.g. Person; counts if it is new.")
     to_name: Name | None = Field(default=None, description="Where it ends, e.g. Project X.")
-    to_type: Name | None = Field(default=None, description="Type used if that entity is new, e.g. Project.")
+    to_type: Name | None = Field(default=None, description="Single mode: its type, e.g. Project; counts if it is new.")
     relation: Name | None = Field(default=None, description=_RELATION)
     weight: float = Field(default=0.5, description=_WEIGHT)
     properties: dict[str, Any] = Field(

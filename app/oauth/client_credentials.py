@@ -17,7 +17,6 @@ from app.oauth.forms import Parameters
 from app.oauth.rfc9068 import mint_access_token
 from app.oauth.service import AuthorizationServer
 from app.store.control.service_accounts import ServiceAccount
-from app.store.control.tenants import TenantState
 
 __all__ = ["client_credentials"]
 
@@ -39,7 +38,7 @@ async def client_credentials(
             "this client acts for people: use authorization_code. An owner makes service accounts for programs",
         )
     tenant = await services.tenants.by_id(caller.tenant)
-    if tenant is None or tenant.state in (TenantState.SUSPENDED, TenantState.DELETED):
+    if tenant is None or not tenant.in_use:
         raise OAuthError("unauthorized_client", "the tenant of this service account is not in use")
     grant = grant_of(caller)
     grant = replace(grant, scopes=_asked(form, grant.scopes))

@@ -56,11 +56,11 @@ async def ask(services: AuthorizationServer, request: Request) -> Response:
     asking = await _asking(services, request, query)
     if isinstance(asking, Response):
         return asking
-    previous = await services.grants.latest(user=asking.user.id, client=asking.client.key, issuer=asking.visit.address)
+    previous = await _previous(services, asking)
     wanted = query.one("tenant") or (previous.tenant if previous else None)
     place = _place(asking, wanted) or asking.places[0]
     offered = offer(asking.pending.scopes, place)
-    remembered = previous if previous is not None and previous.tenant == place.tenant.id else None
+    remembered = _of(place, previous)
     choice = default_choice(asking.pending, offered, remembered)
     return await _show(services, asking, place, offered, choice, news=news(offered, remembered))
 
@@ -83,10 +83,10 @@ async def decide(services: AuthorizationServer, request: Request) -> Response:
     offered = offer(asking.pending.scopes, place)
     try:
         choice = read_choice(form, offered)
-        if choice.new_layer is not None:
-            await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
     except InvalidInput as problem:
-        return await _show(services, asking, place, offered, as_ticked(form, offered), problem=problem.message)
+        fresh = news(offered, _of(place, await _previous(services, asking)))
+        ticked = as_ticked(form, offered)
+        return await _show(services, asking, place, offered, ticked, news=fresh, problem=problem.message)
     return await _allow(services, asking, place, choice)
 
 
@@ -109,6 +109,15 @@ async def _asking(services: AuthorizationServer, request: Request, parameters: P
             "No tenant", "You belong to no tenant that is in use. Ask an owner or operator to add you.", status=403
         )
     return Asking(seen, seen.user, token, pending, client, read_target(pending.redirect_uri), places)
+
+
+async def _previous(services: AuthorizationServer, asking: Asking) -> GrantRecord | None:
+    """What this person gave this client last, in whichever tenant."""
+    return await services.grants.latest(user=asking.user.id, client=asking.client.key, issuer=asking.visit.address)
+
+
+def _of(place: Place, grant: GrantRecord | None) -> GrantRecord | None:
+    return grant if grant is not None and grant.tenant == place.tenant.id else None
 
 
 def _place(asking: Asking, tenant: str | None) -> Place | None:
@@ -134,6 +143,15 @@ async def _allow(services: AuthorizationServer, asking: Asking, place: Place, ch
     pending = await services.authorizations.take_pending(asking.pending.id, now)
     if pending is None:
         return message_page("Answered already", "This question was answered before. Nothing else was changed.")
+    if choice.new_layer is not None:
+        await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
+        await services.audit.append(
+            tenant=place.tenant.id,
+            actor=asking.user.id,
+            action="layer.add",
+            target=choice.new_layer,
+            layers=[choice.new_layer],
+        )
     client = asking.client
     grant = GrantRecord(
         id=f"gr-{secrets.token_hex(12)}",

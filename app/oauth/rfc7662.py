@@ -20,7 +20,6 @@ from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer
 from app.store.control.revocations import RevocationKind
 from app.store.control.service_accounts import ServiceAccount
-from app.store.control.tenants import TenantState
 
 __all__ = ["introspect"]
 
@@ -86,8 +85,7 @@ async def _access_token(
 async def _in_use(services: AuthorizationServer, caller: Client | ServiceAccount, grant_id: str) -> bool:
     if isinstance(caller, ServiceAccount):
         tenant = await services.tenants.by_id(caller.tenant)
-        unused = (TenantState.SUSPENDED, TenantState.DELETED)
-        return caller.grant == grant_id and tenant is not None and tenant.state not in unused
+        return caller.grant == grant_id and tenant is not None and tenant.in_use
     grant = await services.grants.find(grant_id)
     return grant is not None and await services.place_of(grant) is not None
 

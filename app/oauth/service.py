@@ -44,7 +44,7 @@ from app.store.control.refresh import RefreshStore
 from app.store.control.revocations import Revocations, client_key
 from app.store.control.service_accounts import ServiceAccountStore
 from app.store.control.shown import ShownStore
-from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.control.tenants import Tenant, Tenants
 from app.store.control.users import Membership, User, Users
 from app.store.database import Database
 
@@ -178,7 +178,7 @@ class AuthorizationServer:
 
     async def _place(self, membership: Membership) -> Place | None:
         tenant = await self.tenants.by_id(membership.tenant)
-        if tenant is None or tenant.state in (TenantState.SUSPENDED, TenantState.DELETED):
+        if tenant is None or not tenant.in_use:
             return None
         return Place(tenant, membership)
 
@@ -201,6 +201,12 @@ class AuthorizationServer:
             self.refresh,
         ):
             await store.sweep(now)
+
+    async def sign_out_everywhere(self, user: str, *, keep: str = "") -> None:
+        """End a person's browser sessions but the one whose hash is ``keep``, and with them the one-time links that
+        are still open: whoever cleans up after a thief means both."""
+        await self.links.end_of(user)
+        await self.browser.end_sessions_of(user, keep=keep)
 
     async def note(self, action: str, *, actor: str, tenant: str = "", target: str = "", **detail: str) -> None:
         """Write to the audit trail and the log. Never a secret, a token or an address that names a person."""

@@ -8,7 +8,7 @@ parameters too, so each statement is run with examples; what writes is rolled ba
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -55,15 +55,17 @@ class _Done(Exception):
     """Rolls a rehearsed write back."""
 
 
-async def plan_ahead(database: Database, *, dimension: int | None = None) -> int:
-    """Run the statements of all tools registered so far; how many ran.
+async def plan_ahead(database: Database, rooms: Collection[str], *, dimension: int | None = None) -> int:
+    """Run the statements that ``rooms`` (the first words of their names) have registered so far; how many ran.
 
     Those that compare vectors are run once their index exists: with its ``dimension``, and then they alone. A database
     that is away or busy is no failure: it will plan when the statement comes.
     """
     began, planned = time.monotonic(), 0
     examples = EXAMPLES if dimension is None else {**EXAMPLES, _VECTOR: (0.5,) * dimension}
-    for statement in [found for found in REGISTERED.values() if not found.control]:
+    for statement in list(REGISTERED.values()):
+        if statement.control or statement.name.split(".")[0] not in rooms:
+            continue
         if not statement.parameters <= examples.keys() or (_VECTOR in statement.parameters) != (dimension is not None):
             continue
         session = database.session(_SCOPE, deadline=Deadline.after(_SECONDS), request_id="plans")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -102,6 +103,13 @@ class House:
     async def records(self) -> dict[str, int]:
         """How many control records there are, by label."""
         return {row["label"]: row["n"] for row in await self.database.control.read(CONTROL)}
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The lines that the gateway logged since the last look; a failure of its own among them is one of the test's."""
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    assert [line for line in lines if line.get("level") in ("error", "critical") or "exception" in line] == []
+    return lines
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from pydantic import SecretStr
 from app.cli.administration import Administration
 from app.cli.admitting import Admitting
 from app.errors import Conflict, InvalidInput, NotFound
+from app.oauth.secrets import digest
 from app.settings import OAuthSettings, RunSettings, Settings
+from app.store.control.links import LinkStore
+from app.store.control.revocations import RevocationKind, Revocations
 from app.store.database import Database
 from tests.identity import SECRET_KEY, fresh_email, fresh_name
 
@@ -61,3 +65,21 @@ async def test_an_account_is_shown_moved_to_another_address_and_signed_out(
     with pytest.raises(Conflict):
         await admitting.change_email(new, old)
     assert (await admitting.sign_out(new))["ended"] == 0
+
+
+async def test_signing_out_ends_open_links_too_and_on_demand_whatever_acts_for_the_person(
+    database: Database, settings: Settings, tenant: str
+) -> None:
+    admitting, email = Admitting(database, settings), fresh_email()
+    await Administration(database, settings).add_user(email, tenant, "reader")
+    link = (await admitting.link(email))["signin"][0]
+    links, revocations = LinkStore(database.control), Revocations(database.control)
+    key, user = digest(link.partition("token=")[2]), (await admitting.show(email))["id"]
+    found = {"issuer": settings.addresses[0], "now": time.time()}
+    assert await links.find(key, **found) is not None
+    await admitting.sign_out(email)
+    assert await links.find(key, **found) is None
+    assert not await revocations.names(RevocationKind.USER, user)
+    issued = int(time.time() * 1000)
+    await admitting.sign_out(email, programs=True)
+    assert await revocations.ends(RevocationKind.USER, user, issued)

@@ -52,6 +52,8 @@ async def test_a_tenant_that_an_operator_suspends_is_refused_and_goes_on_when_re
     async with running(settings, token) as gateway, gateway.client() as client:
         (tenant,) = {each.tenant for each in await accounts.list_tokens() if each.id == token_id(token)}
         cookie = await a_session(database, gateway.url, operator.id)
+        door = await client.get("/")
+        assert (door.status_code, door.headers["location"]) == (303, "/console")
 
         async def post(action: str) -> httpx2.Response:
             path = f"/console/gateway/tenants/{tenant}/{action}"

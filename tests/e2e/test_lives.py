@@ -11,7 +11,8 @@ import pytest
 
 from app.store.database import Database
 from tests.conftest import Server
-from tests.e2e.lives import KINDS, RESTARTED, InProcess, Life, Processes, live_together
+from tests.e2e.houses import RESTARTED, InProcess, Processes
+from tests.e2e.lives import KINDS, Life, live_together
 
 LIVES = 10
 SOAKED = 200

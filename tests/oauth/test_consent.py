@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.context import Role
+from app.store.control.audit import AuditQuery
 from tests.oauth.conftest import CALLBACK, Gateway, Life, form_of
 
 
@@ -104,6 +105,18 @@ async def test_an_owner_may_name_a_layer_which_then_exists(life: Life) -> None:
     tenant = await life.gateway.main.tenants.by_id(life.person.tenant.id)
     assert tenant is not None
     assert "project:atlas" in tenant.layers
+    audit = life.gateway.main.audit
+    (added,) = await audit.entries(tenant.id, ["", "project:atlas"], AuditQuery(action="layer.add"))
+    assert (added.actor, added.target) == (life.person.user.id, "project:atlas")
+    assert await audit.entries(tenant.id, [""], AuditQuery(action="layer.add")) == []  # its name is a layer's own
+
+
+async def test_what_is_new_is_still_marked_when_a_choice_is_asked_again(life: Life) -> None:
+    await life.tokens(scope="memory:read")
+    page = await life.to_consent(scope="memory:read memory:write")
+    assert "Memory: change (new)" in page.text
+    again = await life.answer(page, "allow", read=[])
+    assert (again.status_code, "Memory: change (new)" in again.text) == (400, True)
 
 
 async def test_a_reader_is_never_offered_a_write(gateway: Gateway, open_life: Callable[..., Any]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import app.graph.queries  # registers its statements
 import app.memory.queries
+from app.main import ROOMS
+from app.memory.tools import TOOLS
 from app.store.database import Database
 from app.store.planning import EXAMPLES, NOBODY, plan_ahead
 from app.store.schema import ensure_vector_index
@@ -11,7 +13,7 @@ from app.store.statement import REGISTERED
 
 
 def _of_tools():
-    return {name: found for name, found in REGISTERED.items() if name.startswith(("graph.", "memory."))}
+    return {name: found for name, found in REGISTERED.items() if name.split(".")[0] in ROOMS}
 
 
 def test_every_parameter_of_a_tools_statement_has_an_example():
@@ -21,7 +23,7 @@ def test_every_parameter_of_a_tools_statement_has_an_example():
 
 async def test_every_statement_of_the_tools_runs_and_leaves_nothing(database: Database, open_session):
     await ensure_vector_index(database, 384)
-    assert await plan_ahead(database) + await plan_ahead(database, dimension=384) >= len(_of_tools()) > 10
+    assert await plan_ahead(database, ROOMS) + await plan_ahead(database, ROOMS, dimension=384) >= len(_of_tools()) > 10
     rows = await open_session(NOBODY, layers=(NOBODY,)).read(app.memory.queries.COUNT_ENTITIES)
     assert rows == []
 
@@ -29,6 +31,11 @@ async def test_every_statement_of_the_tools_runs_and_leaves_nothing(database: Da
 async def test_a_database_that_is_away_is_no_failure():
     away = await Database.connect("bolt://127.0.0.1:9", "neo4j", "nothing", "neo4j", pool_size=2)
     try:
-        assert await plan_ahead(away) == 0
+        assert await plan_ahead(away, ROOMS) == 0
     finally:
         await away.close()
+
+
+async def test_only_the_rooms_of_tools_are_planned(database: Database):
+    assert await plan_ahead(database, ()) == 0
+    assert {"graph", *(tool.toolset for tool in TOOLS)} == ROOMS

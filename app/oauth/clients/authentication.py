@@ -20,7 +20,7 @@ from app.oauth.secrets import digest
 from app.oauth.service import AuthorizationServer
 from app.store.control.service_accounts import ServiceAccount
 
-__all__ = ["authenticated", "authenticated_client"]
+__all__ = ["authenticated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,12 @@ class Credentials:
     assertion: str | None = None
 
 
-async def authenticated_client(services: AuthorizationServer, request: Request, form: Parameters) -> Client:
-    """The client that sent the request: by ``none``, a secret in the header or body, or a signature.
+async def authenticated(services: AuthorizationServer, request: Request, form: Parameters) -> Client | ServiceAccount:
+    """The client or service account that sent the request: by ``none``, a secret in the header or body, or a signature.
 
     Raises:
         OAuthError: invalid_client (401), unknown, deleted, or a wrong or missing proof; invalid_request, two ways
-            at once; unauthorized_client, it is a service account.
-    """
-    caller = await authenticated(services, request, form)
-    if isinstance(caller, ServiceAccount):
-        raise OAuthError("unauthorized_client", "a service account uses the grant type client_credentials alone")
-    return caller
-
-
-async def authenticated(services: AuthorizationServer, request: Request, form: Parameters) -> Client | ServiceAccount:
-    """The client or service account that sent the request.
-
-    Raises:
-        OAuthError: as for :func:`authenticated_client`.
+            at once.
     """
     credentials = _credentials(request, form)
     if credentials.client_id.startswith(ACCOUNT_PREFIX):

@@ -31,7 +31,7 @@ class AllowList:
             StartError: an entry is none of these. Going on without it could shut out the wrong people, or let them in.
         """
         addresses, domains, everyone = set(), set(), False
-        for entry in entries:
+        for number, entry in enumerate(entries, 1):
             local, _, domain = entry.rpartition("@")
             try:
                 if entry == EVERYONE:
@@ -44,8 +44,8 @@ class AllowList:
                     addresses.add(_key(entry))
             except InvalidInput as error:
                 raise StartError(
-                    f"GRAPHKEEP_ALLOWED_EMAILS: {entry!r} is no address, no `*@domain` and not `*`. Nobody is admitted "
-                    "by a list that cannot be read, so nothing was started.",
+                    f"GRAPHKEEP_ALLOWED_EMAILS: entry {number} is no address, no `*@domain` and not `*`. Nobody is "
+                    "admitted by a list that cannot be read, so nothing was started.",
                     exit_code=BAD_CONFIGURATION,
                 ) from error
         return cls(frozenset(addresses), frozenset(domains), everyone)

@@ -94,14 +94,15 @@ async def _begin(opened: _Opened, form: Parameters) -> Response:
         passkey = await enrolled(opened.seen, credential, form.one("name") or "", place=opened.place)
     else:
         password = new_password(form, email, optional=False)
+    hashed = await services.passwords.hashed(password) if password is not None else None
     subject = passkey.user if passkey is not None else new_subject()
     user = await Invitations(services).accept_as(opened.token, opened.invitation, email, subject)
     if user is None:
         return message_page("This invitation does not work", NO_INVITATION)
     if passkey is not None:
         await keep(services, passkey)
-    if password is not None:
-        await services.passwords.set(user.id, password)
+    if hashed is not None:
+        await services.passwords.keep(user.id, hashed)
         await services.note("password.set", actor=user.id)
     return await welcome(opened.seen, user, "", "invitation")
 

@@ -145,7 +145,7 @@ class Invitations:
 
     async def _still_meant(self, invitation: Invitation) -> bool:
         tenant = await self._services.tenants.by_id(invitation.tenant)
-        if tenant is None or tenant.state in (TenantState.SUSPENDED, TenantState.DELETED):
+        if tenant is None or not tenant.in_use:
             return False
         if invitation.inviter == COMMAND:
             return True

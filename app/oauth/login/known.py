@@ -22,7 +22,7 @@ _PURPOSE: Final = "known browser"
 
 
 def known_cookie(address: str) -> str:
-    """Name of the cookie at ``address``; see :func:`app.oauth.sessions.cookie_name`."""
+    """Name of the cookie at ``address``; see :func:`app.oauth.login.sessions.cookie_name`."""
     mark = hashlib.sha256(address.encode()).hexdigest()[:8]
     return f"__Host-gk-known-{mark}" if address.startswith("https://") else f"gk-known-{mark}"
 

@@ -77,13 +77,14 @@ async def follow_link(services: AuthorizationServer, request: Request) -> Respon
         password = None if passkey else new_password(form, user.email, optional=await _has_a_way(seen, user))
     except InvalidInput as problem:
         return await _link_page(seen, user, token, problem=problem.message)
+    hashed = await services.passwords.hashed(password) if password is not None else None
     if await services.links.take(digest(token), issuer=seen.address, now=time.time()) is None:
         return message_page("This link does not work", NO_LINK)
     if passkey is not None:
         await keep(services, passkey)
-    if password is not None:
-        await services.passwords.set(user.id, password)
-        await services.browser.end_sessions_of(user.id)
+    if hashed is not None:
+        await services.passwords.keep(user.id, hashed)
+        await services.sign_out_everywhere(user.id)
         await services.note("password.set", actor=user.id)
     return await welcome(seen, user, "", "link")
 

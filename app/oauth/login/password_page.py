@@ -82,7 +82,7 @@ async def leave(services: AuthorizationServer, request: Request) -> Response:
     response = see_other("/sign-in")
     await sign_out(seen, response)
     if seen.user is not None and form.one("everywhere"):
-        await services.browser.end_sessions_of(seen.user.id)
+        await services.sign_out_everywhere(seen.user.id)
         await services.note("sign_out.everywhere", actor=seen.user.id)
     return response
 

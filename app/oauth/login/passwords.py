@@ -76,10 +76,21 @@ class Passwords:
         """Whether the user has a password."""
         return await self._store.find(user) is not None
 
+    async def hashed(self, password: str) -> str:
+        """What is kept of a new password (already checked): made before a link is used up for it.
+
+        Raises:
+            Overloaded: too many are being hashed now.
+        """
+        return str(await self._known.run(partial(self._hasher.hash, _raw(password))))
+
+    async def keep(self, user: str, hashed: str) -> None:
+        """Keep a new password by its hash."""
+        await self._store.set(user, hashed, time.time())
+
     async def set(self, user: str, password: str) -> None:
-        """Keep a new password (already checked)."""
-        hashed = await self._known.run(partial(self._hasher.hash, _raw(password)))
-        await self._store.set(user, str(hashed), time.time())
+        """Hash and keep a new password (already checked)."""
+        await self.keep(user, await self.hashed(password))
 
     async def verify(self, trial: Trial, user: str | None, password: str) -> bool:
         """Whether ``password`` is that of ``user``, who is None if there is no account of the tried name.

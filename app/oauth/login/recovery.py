@@ -49,10 +49,6 @@ class RecoveryCodes:
         """Use a code up, however its letters are grouped and cased; False if it is none of the user's."""
         return await self._store.use(user, await self._hashed(user, code), time.time())
 
-    async def forget(self, user: str) -> None:
-        """Make every code of the user worthless."""
-        await self._store.forget(user)
-
     async def _hashed(self, user: str, code: str) -> str:
         plain = _SEPARATORS.sub("", code).casefold()
         return (await self._services.secrets()).mac("recovery code", user, plain).hex()

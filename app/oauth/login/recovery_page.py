@@ -70,7 +70,9 @@ async def try_code(services: AuthorizationServer, request: Request) -> Response:
         _log.warning("sign_in_limited", actor=user.id if user else "")
         problem = "Too many attempts. Wait 15 minutes, or ask an operator for a one-time link."
         return await _recovery_page(seen, goal, email=email, problem=problem, status=429)
-    if user is None or not await codes.use(user.id, form.one("code") or ""):
+    # Asked for nobody too, so that an unknown address costs as much time as a known one.
+    right = await codes.use(user.id if user else "", form.one("code") or "")
+    if user is None or not right:
         await services.note("sign_in.refuse", actor=user.id if user else "", way="recovery")
         problem = "This e-mail address and code do not fit together, or the code was used before."
         return await _recovery_page(seen, goal, email=email, problem=problem, status=401)

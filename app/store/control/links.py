@@ -36,6 +36,7 @@ TAKE = statement(
     writes=True,
     control=True,
 )
+END_OF_USER = statement("links.end_of_user", "MATCH (l:_SignInLink {user: $user}) DELETE l", writes=True, control=True)
 SWEEP = statement(
     "links.sweep",
     "MATCH (l:_SignInLink) WHERE l.expires_at < $now WITH l LIMIT 1000 DELETE l",
@@ -74,6 +75,10 @@ class LinkStore:
         """Use the link up; the user, None when it was used, has expired or never was."""
         rows = await self._control.write(lambda writing: writing.run(TAKE, id=key, issuer=issuer, now=now))
         return str(rows[0]["user"]) if rows else None
+
+    async def end_of(self, user: str) -> None:
+        """Make every open link of the user worthless."""
+        await self._control.write(lambda writing: writing.run(END_OF_USER, user=user))
 
     async def sweep(self, now: float) -> None:
         """Remove expired links, a thousand at a time."""

@@ -40,7 +40,6 @@ LEFT = statement(
     "MATCH (c:_RecoveryCode {user: $user}) WHERE c.used_at IS NULL RETURN count(c) AS left",
     control=True,
 )
-FORGET = statement("recovery.forget", "MATCH (c:_RecoveryCode {user: $user}) DELETE c", writes=True, control=True)
 
 
 class RecoveryCodeStore:
@@ -62,7 +61,3 @@ class RecoveryCodeStore:
         """How many the user has left."""
         rows = await self._control.read(LEFT, user=user)
         return int(rows[0]["left"])
-
-    async def forget(self, user: str) -> None:
-        """Make every code of the user worthless."""
-        await self._control.write(lambda writing: writing.run(FORGET, user=user))

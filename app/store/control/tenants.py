@@ -106,6 +106,11 @@ class Tenant:
     """The operators' own tenant."""
     rules: TenantRules = NO_RULES
 
+    @property
+    def in_use(self) -> bool:
+        """Whether anything may be done in its name at present."""
+        return self.state not in (TenantState.SUSPENDED, TenantState.DELETED)
+
     def all_layers(self) -> frozenset[str]:
         """Every layer of the tenant, tenant-wide included, as the data spells them."""
         return self.layers | {TENANT_WIDE}
