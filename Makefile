@@ -52,7 +52,7 @@ docs: $(VENV)/.installed-all ## Write again what is generated: .env.example, doc
 
 lock: $(VENV)/.installed-all ## Resolve the dependencies anew.
 	$(LOCK) --all-extras -o requirements.lock
-	$(LOCK) --extra server --extra embedded --extra build -c requirements.lock -o requirements-run.lock
+	$(LOCK) --extra server --extra embedded --extra convert --extra build -c requirements.lock -o requirements-run.lock
 	echo uv | $(BIN)/uv pip compile - --universal --generate-hashes --no-emit-index-url --no-header -q \
 		-c requirements.lock -o requirements-install.lock
 
@@ -69,13 +69,13 @@ $(BIN)/python:
 
 # Hashes are checked; the package itself is then installed editable, built by what the lock pinned.
 $(VENV)/.installed-run: $(BIN)/python requirements-run.lock pyproject.toml
-	@echo "Installing the locked packages (about 400 MB, once) ..."
+	@echo "Installing the locked packages (about 800 MB, once) ..."
 	@$(call INSTALL,requirements-run.lock)
 	@$(PIP) install --no-deps --no-build-isolation -q -e .
 	@touch $@
 
 $(VENV)/.installed-all: $(BIN)/python requirements.lock pyproject.toml
-	@echo "Installing the locked packages, those for tests too (about 700 MB, once) ..."
+	@echo "Installing the locked packages, those for tests too (about 1 GB, once) ..."
 	@$(call INSTALL,requirements.lock)
 	@$(PIP) install --no-deps --no-build-isolation -q -e .
 	@touch $@ $(VENV)/.installed-run

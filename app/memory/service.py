@@ -22,32 +22,37 @@ __all__ = ["MemoryService"]
 
 
 class MemoryService:
-    """Entities and relations of a tenant. Each method answers one tool call and raises only ``CallError``."""
+    """Entities and relations of a tenant, and the parts that every tool of the memory stands on.
+
+    The tools of a sub-room (``changing``, ``merging``, ``analysis``) are functions over these parts; each answers one
+    call and raises only ``CallError``.
+    """
 
     def __init__(self, database: Database, embedder: Embedder, settings: Settings) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._census = Census(self._count, settings.limits)
+        self.database = database
+        self.embedder = embedder
+        self.settings = settings
+        self.census = Census(self._count, settings.limits)
 
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        return await relate(self._database, self._embedder, self._census, call, arguments)
+        return await relate(self.database, self.embedder, self.census, call, arguments)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""
-        return await query(self._database, call, arguments)
+        return await query(self.database, call, arguments)
 
     async def entities(self, call: Call, arguments: EntitiesInput) -> Mapping[str, Any]:
         """``graph_entities``."""
-        return await entities(self._database, call, arguments)
+        return await entities(self.database, call, arguments)
 
     async def search(self, call: Call, arguments: SearchInput) -> Mapping[str, Any]:
         """``graph_search``."""
-        return await find(self._database, self._embedder, call, arguments)
+        return await find(self.database, self.embedder, call, arguments)
 
     async def stats(self, call: Call) -> Mapping[str, Any]:
         """``graph_stats``."""
-        return await stats(self._database, call)
+        return await stats(self.database, call)
 
     async def held(self, tenant: str, layers: Iterable[str]) -> tuple[int, int]:
         """How many entities and relations the tenant with this data id holds in all of its ``layers``, within a minute.
@@ -55,12 +60,12 @@ class MemoryService:
         Raises:
             CallError: it was never counted, and the database does not answer.
         """
-        tally = await self._census.of(tenant, layers)
+        tally = await self.census.of(tenant, layers)
         return tally.entities, tally.relations
 
     async def close(self) -> None:
         """End what goes on beside the calls."""
-        await self._census.close()
+        await self.census.close()
 
     def _count(self, scope: Scope, deadline: Deadline) -> TenantSession:
-        return self._database.session(scope, deadline=deadline, request_id="census")
+        return self.database.session(scope, deadline=deadline, request_id="census")
