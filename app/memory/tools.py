@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.contract import Call, Cost, DeadlineClass, Tool
+from app.memory.analysis.tools import ANALYSIS
 from app.memory.answers import EntitiesAnswer, QueryAnswer, RelateAnswer, SearchAnswer, StatsAnswer
+from app.memory.changing.tools import CHANGING
+from app.memory.merging.tools import MERGING
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput, StatsInput
 from app.memory.service import MemoryService
 
@@ -157,4 +160,7 @@ TOOLS: Final = (
         idempotent=True,
         example={},
     ),
+    *CHANGING,
+    *MERGING,
+    *ANALYSIS,
 )
