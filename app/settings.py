@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 __all__ = [
     "EdgeSettings",
     "EmbeddingSettings",
     "LimitSettings",
+    "MemorySettings",
     "OAuthSettings",
     "RunSettings",
     "Settings",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 PREFIX = "GRAPHKEEP_"
+
+_RATE = re.compile(r"[A-Za-z][A-Za-z0-9_]*\s*=\s*(?P<rate>[01](?:\.\d+)?)\Z")
 
 
 def _split(value: object) -> object:
@@ -139,6 +143,9 @@ class StoreSettings(_Room):
     engine_cache: Path | None = Field(
         default=None,
         description="Folder of the managed database's program, shareable between homes; unset: `engine` in the home.",
+    )
+    undo_days: int = Field(
+        default=30, ge=1, le=3650, description="Time in which a merge, a deletion or the like can be undone, days."
     )
 
 
@@ -253,6 +260,66 @@ class LimitSettings(_Room):
     quota_relations: int = Field(default=2_000_000, ge=1, description="Relations of one tenant.")
 
 
+class MemorySettings(_Room):
+    """How what is remembered grows stronger, fades and goes."""
+
+    boost: float = Field(
+        default=0.15, ge=0, le=1, description="What graph_boost adds to a weight, unless the call says how much."
+    )
+    weaken: float = Field(
+        default=0.2, ge=0, le=1, description="What graph_weaken takes from a weight, unless the call says how much."
+    )
+    mention: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="What being mentioned again adds to a weight that the call does not raise.",
+    )
+    decay_rates: CommaList = Field(
+        default=(
+            "Person=0.998",
+            "Project=0.995",
+            "Preference=0.999",
+            "Concept=0.999",
+            "Decision=0.997",
+            "Fact=0.996",
+            "Event=0.993",
+            "Object=0.996",
+            "Reasoning=0.996",
+        ),
+        description="By type of entity: the part of its confidence that is left after each day without a mention. "
+        "Types that are not named here have GRAPHKEEP_DECAY_OTHER_RATE.",
+    )
+    decay_other_rate: float = Field(default=0.996, gt=0, le=1, description="The same for every other type.")
+    decay_edge_rate: float = Field(
+        default=0.997, gt=0, le=1, description="The part of a relation's weight that is left after each day."
+    )
+    prune_node_threshold: float = Field(
+        default=0.1, ge=0, le=1, description="Confidence below which graph_prune takes entities, unless the call says."
+    )
+    prune_edge_threshold: float = Field(
+        default=0.05, ge=0, le=1, description="Weight below which graph_prune takes relations, unless the call says."
+    )
+    prune_orphan_days: int = Field(
+        default=30, ge=0, le=36500, description="Days unseen after which graph_prune takes entities without relations."
+    )
+
+    @field_validator("decay_rates")
+    @classmethod
+    def _rates_are_rates(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in given:
+            match = _RATE.match(entry)
+            if match is None or not 0 < float(match["rate"]) <= 1:
+                raise ValueError(f"{entry!r} is not of the form Person=0.998 with a rate above 0 and at most 1")
+        return given
+
+    @cached_property
+    def rates(self) -> dict[str, float]:
+        """The rates of ``decay_rates`` by type."""
+        pairs = (entry.split("=", 1) for entry in self.decay_rates)
+        return {name.strip(): float(rate) for name, rate in pairs}
+
+
 class EmbeddingSettings(_Room):
     """The embedding model."""
 
@@ -286,6 +353,7 @@ class Settings:
         oauth: OAuthSettings | None = None,
         signin: SignInSettings | None = None,
         limits: LimitSettings | None = None,
+        memory: MemorySettings | None = None,
         embedding: EmbeddingSettings | None = None,
     ) -> None:
         self.run = run or RunSettings()
@@ -294,6 +362,7 @@ class Settings:
         self.oauth = oauth or OAuthSettings()
         self.signin = signin or SignInSettings()
         self.limits = limits or LimitSettings()
+        self.memory = memory or MemorySettings()
         self.embedding = embedding or EmbeddingSettings()
 
     def having(self, *, run: RunSettings | None = None, store: StoreSettings | None = None) -> Settings:
@@ -305,6 +374,7 @@ class Settings:
             oauth=self.oauth,
             signin=self.signin,
             limits=self.limits,
+            memory=self.memory,
             embedding=self.embedding,
         )
 
