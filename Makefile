@@ -46,9 +46,10 @@ format: $(VENV)/.installed-all ## Put the code into its one form.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-all ## Write again what is generated: .env.example, docs/SETTINGS.md, TOOLS.md, ISOLATION.md.
+docs: $(VENV)/.installed-all ## Write again what is generated: .env.example, docs/SETTINGS.md, TOOLS.md, ISOLATION.md, contracts.md.
 	$(BIN)/python -m app.cli.documents
 	$(BIN)/python -m tests.isolation.matrix
+	$(BIN)/python -m tests.contracts.table
 
 lock: $(VENV)/.installed-all ## Resolve the dependencies anew.
 	$(LOCK) --all-extras -o requirements.lock

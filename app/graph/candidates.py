@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from app.embedding.provider import Embedder
@@ -76,9 +77,17 @@ async def find(
 
 
 async def details(
-    session: TenantSession, found: Candidates, ids: Sequence[str], types: Sequence[str]
+    session: TenantSession,
+    found: Candidates,
+    ids: Sequence[str],
+    types: Sequence[str],
+    *,
+    seen_by: datetime | None = None,
 ) -> dict[str, Details]:
-    """Details of ``ids`` and of what stands beside them, by id. Similarities are cosines."""
+    """Details of ``ids`` and of what stands beside them, by id. Similarities are cosines.
+
+    With ``seen_by`` copies that were first seen after that moment are left out.
+    """
     rows = await session.read(
         DETAILS,
         ids=list(ids),
@@ -91,6 +100,8 @@ async def details(
     known: dict[str, Details] = {}
     for row in sorted(rows, key=lambda row: str(row["layer"])):
         copy = {**dict(row["properties"]), "layer": row["layer"]}
+        if seen_by is not None and datetime.fromisoformat(copy["first_seen"]) > seen_by:
+            continue
         one = known.setdefault(copy["id"], Details())
         one.copies.append(copy)
         if one.thread is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from app.embedding.provider import Embedder
@@ -25,6 +26,8 @@ class SearchOptions:
     min_similarity: float | None = None
     min_cosine: float | None = None
     explain: bool = False
+    seen_by: datetime | None = None
+    """Only what was known at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,13 @@ async def search(session: TenantSession, embedder: Embedder, query: str, options
 
 
 async def text_search(
-    session: TenantSession, query: str, *, k: int = 10, types: Sequence[str] = (), min_confidence: float = 0.0
+    session: TenantSession,
+    query: str,
+    *,
+    k: int = 10,
+    types: Sequence[str] = (),
+    min_confidence: float = 0.0,
+    seen_by: datetime | None = None,
 ) -> list[Hit]:
     """Text and names alone, for seeds and lists: byte-equal whatever others write.
 
@@ -91,7 +100,7 @@ async def text_search(
     if not session.scope.layers:
         return []
     found = await find(session, None, query, k=k, types=types)
-    hits = await _ranked(session, found, SearchOptions(k=k, types=tuple(types)), beside=False)
+    hits = await _ranked(session, found, SearchOptions(k=k, types=tuple(types), seen_by=seen_by), beside=False)
     return [hit for hit in hits if hit.entity["confidence"] >= min_confidence]
 
 
@@ -108,7 +117,7 @@ async def _ranked(
     pool = [id_ for id_, _ in best(fused(first), depth)]
     if not pool:
         return []
-    known = await details(session, found, pool, options.types)
+    known = await details(session, found, pool, options.types, seen_by=options.seen_by)
     frequent = {term: [id_ for id_, one in known.items() if term in one.holds] for term in found.frequent}
     lists = Lists(text_scores(found.sets, frequent, found.together), first.vector, found.named, depth)
     base = fused(lists)

@@ -12,7 +12,7 @@ from app.graph.lookup import resolve
 from app.graph.search import Hit, text_search
 from app.graph.vocabulary import type_name
 from app.memory.moments import stored_moment
-from app.memory.queries import ENTITY, PAGE, PICKED
+from app.memory.past.view import View, view
 from app.memory.schemas import EntitiesInput
 from app.memory.shapes import entity_of, fitting, node_shape
 from app.store.database import Database, TenantSession
@@ -32,7 +32,7 @@ async def entities(database: Database, call: Call, arguments: EntitiesInput) -> 
     """
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     if arguments.id is not None:
-        return await _one(session, arguments.id)
+        return await _one(session, view(arguments.as_of, arguments.as_of_basis), arguments.id)
     question = arguments.model_dump(exclude={"cursor", "layers"})
     after = None
     if arguments.cursor:
@@ -53,11 +53,12 @@ def _forms(arguments: EntitiesInput) -> tuple[tuple[type, ...], ...]:
     return ((str if arguments.sort_by == "name" else float, str),)
 
 
-async def _one(session: TenantSession, name: str) -> dict[str, Any]:
-    rows = await session.read(ENTITY, id=entity_id(name))
+async def _one(session: TenantSession, seen: View, name: str) -> dict[str, Any]:
+    rows = await session.read(seen.entity, id=entity_id(name), **seen.parameters)
     if not rows:
         resolution = (await resolve(session.read, [name], fuzzy=False))[name]
-        rows = await session.read(ENTITY, id=resolution.id) if resolution.id is not None else []
+        if resolution.id is not None:
+            rows = await session.read(seen.entity, id=resolution.id, **seen.parameters)
     if not rows:
         return {"found": False, "entities": [], "total": 0}
     row = rows[0]
@@ -69,8 +70,10 @@ async def _listed(
     session: TenantSession, arguments: EntitiesInput, after: tuple[Any, ...] | None
 ) -> tuple[dict[str, Any], tuple[Any, ...] | None]:
     sort = arguments.sort_by if arguments.sort_by in {"last_seen", "name"} else "confidence"
+    seen = view(arguments.as_of, arguments.as_of_basis)
     rows = await session.read(
-        PAGE,
+        seen.page,
+        **seen.parameters,
         type=None if arguments.type is None else type_name(arguments.type),
         min_confidence=arguments.min_confidence,
         sort=sort,
@@ -89,12 +92,17 @@ async def _searched(
     session: TenantSession, arguments: EntitiesInput, after: tuple[Any, ...] | None
 ) -> tuple[dict[str, Any], tuple[Any, ...] | None]:
     start = _offset(after)
+    seen = view(arguments.as_of, arguments.as_of_basis)
     types = () if arguments.type is None else (type_name(arguments.type),)
     hits = await text_search(
-        session, arguments.search or "", k=_HITS, types=types, min_confidence=arguments.min_confidence or 0.0
+        *(session, arguments.search or ""),
+        k=_HITS,
+        types=types,
+        min_confidence=arguments.min_confidence or 0.0,
+        seen_by=seen.seen_by,
     )
     page = _sorted(hits, arguments.sort_by)[start : start + arguments.limit]
-    row = (await session.read(PICKED, ids=[hit.entity["id"] for hit in page]))[0]
+    row = (await session.read(seen.picked, ids=[hit.entity["id"] for hit in page], **seen.parameters))[0]
     counts = {found["id"]: found["edge_count"] for found in row["rows"]}
     shown = [_row(hit.entity, counts.get(hit.entity["id"], 0)) for hit in page]
     fits = fitting(shown)

@@ -9,7 +9,7 @@ from app.contract import Call
 from app.embedding.provider import Embedder
 from app.graph.search import Hit, SearchOptions, search
 from app.graph.vocabulary import type_name
-from app.memory.queries import EXPANSION
+from app.memory.past.view import view
 from app.memory.schemas import SearchInput
 from app.memory.shapes import fitting, node_shape
 from app.store.database import Database, TenantSession
@@ -37,6 +37,7 @@ async def find(database: Database, embedder: Embedder, call: Call, arguments: Se
         min_similarity=arguments.min_similarity,
         min_cosine=arguments.min_cosine,
         explain=arguments.explain,
+        seen_by=view(arguments.as_of, arguments.as_of_basis).seen_by,
     )
     found = await search(session, embedder, arguments.query, options)
     seeds = [_seed(hit, explain=arguments.explain) for hit in found.hits]
@@ -66,8 +67,13 @@ async def _expansion(
     session: TenantSession, seeds: Sequence[Mapping[str, Any]], arguments: SearchInput
 ) -> dict[str, Any]:
     ids = [seed["id"] for seed in seeds]
+    seen = view(arguments.as_of, arguments.as_of_basis)
     rows = await session.read(
-        EXPANSION, ids=ids[:_EXPANDED_SEEDS], min_weight=arguments.expand_min_weight, limit=_EXPANDED_EDGES
+        seen.expansion,
+        ids=ids[:_EXPANDED_SEEDS],
+        min_weight=arguments.expand_min_weight,
+        limit=_EXPANDED_EDGES,
+        **seen.parameters,
     )
     nodes: dict[str, dict[str, Any]] = {}
     edges = []

@@ -42,6 +42,14 @@ Types = Annotated[
     Field(max_length=50, description="Only entities of these types, e.g. Person, Project, Concept, Decision, Fact."),
 ]
 
+AsOf = Annotated[
+    Moment | None, Field(description="Look back to this moment, e.g. 2026-03-01; default: what holds now.")
+]
+AsOfBasis = Annotated[
+    Literal["validity", "ingestion"],
+    Field(description="With as_of. validity: what was true then; ingestion: what was believed then."),
+]
+
 _WEIGHT: Final = "Strength 0..1: 0.7 said explicitly, 0.5 stated in a note, 0.3 inferred. Out of range is clamped."
 _VALID_AT: Final = "When it became true in the world (not when it was said here). Omit when unknown."
 _SUPERSEDE: Final = (
@@ -129,6 +137,8 @@ class QueryInput(ReadArguments):
         default="full", description="minimal: ids and names; relations-only: names and relations; full: all."
     )
     current_only: bool = Field(default=True, description="false also shows relations that ended.")
+    as_of: AsOf = None
+    as_of_basis: AsOfBasis = "validity"
     cursor: Cursor = None
 
 
@@ -145,6 +155,8 @@ class EntitiesInput(ReadArguments):
         default=None, description="Default: relevance for a search, confidence otherwise."
     )
     limit: int = Field(default=20, ge=1, le=MAX_NODES)
+    as_of: AsOf = None
+    as_of_basis: AsOfBasis = "validity"
     cursor: Cursor = None
 
 
@@ -162,6 +174,8 @@ class SearchInput(ReadArguments):
     entity_types: Types = None
     expand: bool = Field(default=True, description="Also show what the best seeds are related to.")
     expand_min_weight: float = Field(default=0.3, ge=0, le=1, description="Follow only relations stronger than this.")
+    as_of: AsOf = None
+    as_of_basis: AsOfBasis = "validity"
     explain: bool = Field(default=False, description="Show how each candidate was found and ranked.")
 
 

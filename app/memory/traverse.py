@@ -14,7 +14,8 @@ from app.contract import Call, Cursor
 from app.graph.identity import entity_id
 from app.graph.lookup import Resolution, resolve
 from app.graph.vocabulary import type_name
-from app.memory.queries import AFFINITY, DETAILS, NEIGHBOURHOOD, WIDE_NEIGHBOURHOOD
+from app.memory.past.view import view
+from app.memory.queries import AFFINITY, DETAILS
 from app.memory.ranking import Affinity, Link, Place, ancestors, ranked
 from app.memory.schemas import QueryInput
 from app.memory.shapes import ANSWER_CHARACTERS, edge_shape, entity_of, fitting, node_shape, relation_of
@@ -88,9 +89,11 @@ async def _start(session: TenantSession, arguments: QueryInput) -> tuple[_Start,
             lost.append(name)
     if lost:
         before = set(start.ids)
-        _place_lost(start, lost, await resolve(session.read, lost))
+        found = await resolve(session.read, lost)
+        _place_lost(start, lost, found)
         if set(start.ids) != before:
             rows = await _neighbourhood(session, arguments, sorted(set(start.ids)))
+            _drop_unseen(start, found, rows)
     start.ids = sorted(set(start.ids))
     return start, rows
 
@@ -107,9 +110,18 @@ def _place_lost(start: _Start, lost: Sequence[str], found: Mapping[str, Resoluti
             start.not_found.append(name)
 
 
+def _drop_unseen(start: _Start, found: Mapping[str, Resolution], rows: Mapping[str, Any]) -> None:
+    """Names are looked up in the present: what was not known at the moment that is looked at was not found."""
+    seen = {id_ for seed in rows["seeds"] for id_ in seed["ids"]}
+    start.not_found += [name for name, resolution in found.items() if resolution.id and resolution.id not in seen]
+    start.ids = [id_ for id_ in start.ids if id_ in seen]
+
+
 async def _neighbourhood(session: TenantSession, arguments: QueryInput, starts: list[str]) -> Mapping[str, Any]:
+    seen = view(arguments.as_of, arguments.as_of_basis)
     rows = await session.read(
-        NEIGHBOURHOOD if arguments.max_hops <= _NEAR else WIDE_NEIGHBOURHOOD,
+        seen.neighbourhood if arguments.max_hops <= _NEAR else seen.wide,
+        **seen.parameters,
         starts=starts,
         hops=arguments.max_hops,
         current_only=arguments.current_only,
@@ -157,7 +169,8 @@ async def _page(
     level, typed = arguments.context_level, arguments.entity_types is not None
     chosen = await _of_types(session, arguments, rest) if typed else rest[: arguments.limit]
     links = _links(around, chosen, typed=typed)
-    nodes, edges = await _read(session, chosen, [] if level == "minimal" else links[:_EDGES], brief=level != "full")
+    shown_links = [] if level == "minimal" else links[:_EDGES]
+    nodes, edges = await _read(session, arguments, chosen, shown_links, brief=level != "full")
     shown = [_node(nodes[place.id], place, level) for place in chosen if place.id in nodes]
     fits = fitting(shown, ANSWER_CHARACTERS // 2)
     if fits < len(shown):
@@ -190,7 +203,7 @@ async def _of_types(session: TenantSession, arguments: QueryInput, rest: Sequenc
     chosen: list[Place] = []
     for first in range(0, len(rest), _WIDTH):
         part = rest[first : first + _WIDTH]
-        nodes, _ = await _read(session, part, [], brief=True)
+        nodes, _ = await _read(session, arguments, part, [], brief=True)
         chosen += [place for place in part if place.id in nodes and nodes[place.id]["type"] in types]
         if len(chosen) >= arguments.limit:
             break
@@ -198,7 +211,7 @@ async def _of_types(session: TenantSession, arguments: QueryInput, rest: Sequenc
 
 
 async def _read(
-    session: TenantSession, places: Sequence[Place], links: Sequence[Link], *, brief: bool
+    session: TenantSession, arguments: QueryInput, places: Sequence[Place], links: Sequence[Link], *, brief: bool
 ) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, ...], dict[str, Any]]]:
     """Merged entities by id and merged relations by triple, in one round trip."""
     row = (
@@ -207,7 +220,8 @@ async def _read(
         )
     )[0]
     nodes = {node["id"]: entity_of(node["copies"]) for node in row["nodes"]}
-    edges = {tuple(edge["triple"]): relation_of(edge["triple"], edge["copies"]) for edge in row["edges"]}
+    seen = view(arguments.as_of, arguments.as_of_basis)
+    edges = {tuple(edge["triple"]): relation_of(edge["triple"], seen.copies(edge["copies"])) for edge in row["edges"]}
     return nodes, edges
 
 

@@ -32,17 +32,22 @@ _SCOPE: Final = Scope(NOBODY, (NOBODY,), (NOBODY,), NOBODY, NOBODY)
 _SECONDS: Final = 60.0
 _VECTOR: Final = "vector"
 _RECORD: Final = {"id": "x", "label": "Concept", "source": "x", "relation": "KNOWS", "target": "x", "fields": {}}
+_IMAGE: Final = {**_RECORD, "labels": ("Concept",), "unlabelled": (), "moments": ()}
 
 EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         **dict.fromkeys(("id", "place", "recipe"), "x"),
         **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types"), ("x",)),
-        **dict.fromkeys(("ends", "pairs", "rivals", "aliases", "changed", "created", "entities"), (_RECORD,)),
+        **dict.fromkeys(("around", "forgotten", "removed"), ("x",)),
+        **dict.fromkeys(("ends", "pairs", "rivals", "changed", "parted"), (_RECORD,)),
+        **dict.fromkeys(("aliases", "created", "entities"), (_IMAGE,)),
         **dict.fromkeys(("hops", "most", "width", "limit", "near", "few", "nearest", "whole"), 1),
         **dict.fromkeys(("type", "after", "min_confidence")),
         **dict.fromkeys(("brief", "current_only"), True),
         "asked": ({"id": "x", "fuzzy": "names:x~1"},),
         "min_weight": 0.5,
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "believed": True,
         "now": datetime(2026, 1, 1, tzinfo=UTC),
         "sort": "confidence",
         "triples": (("x", "KNOWS", "x"),),

@@ -6,6 +6,8 @@ import asyncio
 import random
 from itertools import pairwise
 
+import pytest
+
 from tests.memory.conftest import Agent
 
 
@@ -23,6 +25,7 @@ async def test_writers_in_any_order_make_no_duplicate_and_surface_no_deadlock(ag
     assert {entity["times_mentioned"] for entity in page["entities"]} == {8}
 
 
+@pytest.mark.shows("graph_relate", 11)
 async def test_parallel_mentions_are_all_counted(agent: Agent) -> None:
     await asyncio.gather(*(agent.relate("Ann", "USES", "Vim", weight=0.1, evidence=f"say {n}") for n in range(20)))
     entity = await agent.entity("Ann")

@@ -58,6 +58,7 @@ def test_all_tools_pass_the_registry() -> None:
     assert {tool.name for tool in Registry(TOOLS)} >= names
 
 
+@pytest.mark.shows("graph_relate", 1)
 def test_single_mode_names_what_is_missing() -> None:
     with pytest.raises(InvalidInput, match="Single mode requires from_name, from_type, to_name, to_type, and relation"):
         plan_of(RelateInput.model_validate({"from_name": "Ann"}))

@@ -88,6 +88,7 @@ async def chain(agent: Agent) -> None:
     )
 
 
+@pytest.mark.shows("graph_query", 2)
 async def test_hops_weights_and_limits_bound_a_query(agent: Agent) -> None:
     await chain(agent)
     assert [node["id"] for node in (await agent.query("a"))["nodes"]] == ["a", "b", "c"]
@@ -100,6 +101,7 @@ async def test_hops_weights_and_limits_bound_a_query(agent: Agent) -> None:
     assert [(edge["from"], edge["to"], edge["effective_weight"]) for edge in answer["edges"]] == [("a", "b", 0.9)]
 
 
+@pytest.mark.shows("graph_query", 8)
 async def test_a_cursor_goes_on_and_belongs_to_its_question(agent: Agent) -> None:
     await chain(agent)
     first = await agent.query("a", limit=2, max_hops=4, min_weight=0)
@@ -112,6 +114,7 @@ async def test_a_cursor_goes_on_and_belongs_to_its_question(agent: Agent) -> Non
         await agent.query("b", limit=2, cursor=first["next_cursor"])
 
 
+@pytest.mark.shows("graph_query", 3)
 async def test_types_filter_what_is_shown_and_not_the_way_there(agent: Agent) -> None:
     await chain(agent)
     answer = await agent.query("a", entity_types=["project"])
@@ -119,6 +122,7 @@ async def test_types_filter_what_is_shown_and_not_the_way_there(agent: Agent) ->
     assert {(edge["from"], edge["to"]) for edge in answer["edges"]} == {("a", "b"), ("c", "b")}
 
 
+@pytest.mark.shows("graph_query", 5)
 async def test_context_levels_show_less(agent: Agent) -> None:
     await chain(agent)
     minimal = await agent.query("a", context_level="minimal")
@@ -130,6 +134,7 @@ async def test_context_levels_show_less(agent: Agent) -> None:
     assert set(shape["nodes"][0]) == {"id", "name", "type", "distance"}
 
 
+@pytest.mark.shows("graph_query", 4)
 async def test_what_is_near_the_active_project_weighs_more(agent: Agent) -> None:
     await chain(agent)
     await agent.batch([{"name": "c", "type": "Project", "properties": {"directory": "/home/ann/work/c"}}])
@@ -142,6 +147,7 @@ async def test_what_is_near_the_active_project_weighs_more(agent: Agent) -> None
     assert (await agent.query("a", project_context="/nowhere"))["project"] is None
 
 
+@pytest.mark.shows("graph_query", 1)
 async def test_unknown_names_are_no_error_and_typos_are_found(agent: Agent) -> None:
     await agent.relate("Katherine Johnson", "USES", "Slide Rule")
     assert (await agent.query("Nobody At All"))["found"] is False
@@ -150,6 +156,7 @@ async def test_unknown_names_are_no_error_and_typos_are_found(agent: Agent) -> N
     assert (await agent.entities(id="Nobody At All")) == {"found": False, "entities": [], "total": 0}
 
 
+@pytest.mark.shows("graph_query", 7)
 async def test_a_hub_is_bounded_and_its_answer_the_same_each_time(plain_agent: Agent) -> None:
     for start in range(0, 1200, 400):
         names = [f"spoke {number}" for number in range(start, start + 400)]
@@ -163,6 +170,7 @@ async def test_a_hub_is_bounded_and_its_answer_the_same_each_time(plain_agent: A
     assert (await plain_agent.entity("hub"))["edge_count"] == 1200
 
 
+@pytest.mark.shows("graph_entities", 1, 3)
 async def test_entities_are_filtered_sorted_paged_and_counted(agent: Agent) -> None:
     await agent.batch(
         [
@@ -182,6 +190,7 @@ async def test_entities_are_filtered_sorted_paged_and_counted(agent: Agent) -> N
     assert [entity["name"] for entity in found["entities"]] == ["alpha", "Beta"][: found["total"]]
 
 
+@pytest.mark.shows("graph_search", 1, 2)
 async def test_search_finds_by_meaning_and_expands_over_current_relations(agent: Agent) -> None:
     await agent.batch(
         [
@@ -201,6 +210,7 @@ async def test_search_finds_by_meaning_and_expands_over_current_relations(agent:
     assert (await agent.search("pet animals", expand=False))["expansion"] is None
 
 
+@pytest.mark.shows("graph_stats", 1, 2)
 async def test_stats_count_what_holds_and_contradictions_without_a_mark(agent: Agent) -> None:
     await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01", weight=0.5)
     await agent.relate("Ann", "WORKS_AT", "Globex", to_type="Organization", valid_at="2022-01-01", weight=0.5)
@@ -215,6 +225,7 @@ async def test_stats_count_what_holds_and_contradictions_without_a_mark(agent: A
     assert answer["health"]["last_dream_run"] is None
 
 
+@pytest.mark.shows("graph_search", 3)
 async def test_an_empty_memory_answers_everything(service: MemoryService, tenant: str) -> None:
     agent = Agent(service, tenant, ("",), "")
     assert (await agent.stats())["health"]["avg_weight"] is None

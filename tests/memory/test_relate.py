@@ -14,6 +14,7 @@ from app.store.database import Database
 from tests.memory.conftest import Agent, Failing, Packaged, settings
 
 
+@pytest.mark.shows("graph_relate", 3, 4)
 async def test_the_first_word_creates_and_the_next_strengthens(agent: Agent) -> None:
     first = await agent.relate("Ann", "USES", "Vim", weight=0.6)
     assert first["action"] == "created"
@@ -25,6 +26,7 @@ async def test_the_first_word_creates_and_the_next_strengthens(agent: Agent) -> 
     assert (await agent.entity("Ann"))["times_mentioned"] == 2
 
 
+@pytest.mark.shows("graph_relate", 4)
 async def test_weights_are_clamped_with_a_warning_and_mentions_never_pass_one(agent: Agent) -> None:
     first = await agent.relate("Ann", "USES", "Vim", weight=7)
     assert first["edge"]["weight"] == 1.0
@@ -33,6 +35,8 @@ async def test_weights_are_clamped_with_a_warning_and_mentions_never_pass_one(ag
     assert (await agent.relate("Bob", "USES", "Vim", weight=-1))["edge"]["weight"] == 0.0
 
 
+@pytest.mark.shows("graph_relate", 5)
+@pytest.mark.shows("graph_entities", 2)
 async def test_evidence_and_provenance_are_stored_and_evidence_is_found(agent: Agent) -> None:
     said = "She swears by modal editing every single day."
     await agent.relate("Ann", "USES", "Vim", evidence=said, source_session="s-1", source_type="conversation")
@@ -42,6 +46,7 @@ async def test_evidence_and_provenance_are_stored_and_evidence_is_found(agent: A
     assert {entity["id"] for entity in found["entities"]} == {"ann", "vim"}
 
 
+@pytest.mark.shows("graph_relate", 2, 3)
 async def test_a_batch_connects_by_local_id_by_name_and_to_what_is_known(agent: Agent) -> None:
     await agent.relate("Ann", "USES", "Vim")
     answer = await agent.batch(
@@ -68,6 +73,7 @@ async def test_a_batch_connects_by_local_id_by_name_and_to_what_is_known(agent: 
     assert (await agent.entity("Project X"))["properties"] == {"status": "active"}
 
 
+@pytest.mark.shows("graph_relate", 2)
 async def test_unresolved_references_are_all_named_and_nothing_is_written(agent: Agent) -> None:
     await agent.relate("Katherine", "USES", "Vim")
     with pytest.raises(InvalidInput) as refused:
@@ -85,6 +91,7 @@ async def test_unresolved_references_are_all_named_and_nothing_is_written(agent:
     assert not (await agent.entities(id="New One"))["found"]
 
 
+@pytest.mark.shows("graph_relate", 15)
 async def test_names_in_any_script_are_entities_of_their_own(agent: Agent) -> None:
     for name in ("C", "C++", "C#", "日本", "Über cool"):
         assert (await agent.relate("Ann", "KNOWS_ABOUT", name))["created_entities"][-1:] == [name]
@@ -92,6 +99,7 @@ async def test_names_in_any_script_are_entities_of_their_own(agent: Agent) -> No
     assert (await agent.stats())["nodes"]["total"] == 6
 
 
+@pytest.mark.shows("graph_relate", 10)
 async def test_the_first_display_name_stays_and_later_spellings_become_aliases(agent: Agent) -> None:
     await agent.relate("Ann", "USES", "Graph Memory")
     await agent.relate("ann", "USES", "graph_memory")
@@ -99,6 +107,7 @@ async def test_the_first_display_name_stays_and_later_spellings_become_aliases(a
     assert (entity["name"], entity["aliases"]) == ("Graph Memory", ["graph_memory"])
 
 
+@pytest.mark.shows("graph_relate", 10)
 async def test_an_entity_keeps_its_first_type_and_says_so(agent: Agent) -> None:
     await agent.relate("Ann", "USES", "Vim", to_type="tool")
     answer = await agent.relate("Ann", "USES", "Vim", to_type="Concept")
@@ -106,6 +115,7 @@ async def test_an_entity_keeps_its_first_type_and_says_so(agent: Agent) -> None:
     assert (await agent.entity("Vim"))["type"] == "Object"
 
 
+@pytest.mark.shows("graph_relate", 11)
 async def test_confidence_rises_and_never_falls(agent: Agent) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=0.6)
     await agent.relate("Ann", "USES", "Vim", weight=0.4)
@@ -114,6 +124,7 @@ async def test_confidence_rises_and_never_falls(agent: Agent) -> None:
     assert (await agent.entity("Ann"))["confidence"] == 0.9
 
 
+@pytest.mark.shows("graph_relate", 12)
 async def test_nested_values_are_kept(agent: Agent) -> None:
     deep = {"a": [1, {"b": None}], "c": "d"}
     await agent.batch(
@@ -124,6 +135,7 @@ async def test_nested_values_are_kept(agent: Agent) -> None:
     assert (await agent.entity("Ann"))["properties"] == {"role": "lead"}
 
 
+@pytest.mark.shows("graph_relate", 12)
 async def test_numbers_are_stored_as_floats(agent: Agent, database: Database) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=1)
     async with database.driver.session(database=database.name) as session:
@@ -138,6 +150,7 @@ async def test_numbers_are_stored_as_floats(agent: Agent, database: Database) ->
     assert row["vector"] is True
 
 
+@pytest.mark.shows("graph_relate", 8)
 async def test_asserting_a_superseded_relation_again_makes_it_current(agent: Agent) -> None:
     for target, when in (("Acme", "2020-01-01"), ("Globex", "2022-01-01"), ("Acme", "2024-01-01")):
         await agent.relate("Ann", "WORKS_AT", target, valid_at=when)
@@ -146,6 +159,7 @@ async def test_asserting_a_superseded_relation_again_makes_it_current(agent: Age
     assert every["ann", "WORKS_AT", "globex"]["invalid_at"] == "2024-01-01T00:00:00Z"
 
 
+@pytest.mark.shows("graph_relate", 6, 7)
 async def test_supersession_follows_validity_and_happens_in_batches_too(agent: Agent) -> None:
     answer = await agent.batch(
         [{"name": name, "type": "Organization"} for name in ("Acme", "Globex")] + [{"name": "Ann", "type": "Person"}],
@@ -188,6 +202,7 @@ async def test_what_has_a_vector_is_not_embedded_again(agent: Agent, embedder: P
     assert len(embedder.embedded) == 1
 
 
+@pytest.mark.shows("graph_relate", 14)
 async def test_the_same_idempotency_key_applies_once(agent: Agent) -> None:
     one = {"from_name": "Ann", "from_type": "Person", "relation": "USES", "to_name": "Vim", "to_type": "Object"}
     first = await agent.send(one | {"idempotency_key": "k"}, "digest")
@@ -216,6 +231,7 @@ async def test_quotas_refuse_with_the_remedy_and_apply_nothing(
     await service.close()
 
 
+@pytest.mark.shows("graph_relate", 13)
 async def test_which_relations_have_one_value_at_a_time_is_the_tenants_own_rule(agent: Agent) -> None:
     agent.rules = TenantRules(single_valued=frozenset({"LIVES_IN"}))
     for relation in ("LIVES_IN", "WORKS_AT"):
@@ -236,6 +252,8 @@ async def test_a_partition_takes_at_most_two_hundred_types_and_relations_of_its_
         await plain_agent.batch([], [{"from": "and", "to": "n1", "relation": "R_MORE"}])
 
 
+@pytest.mark.shows("graph_relate", 16)
+@pytest.mark.shows("graph_query", 1)
 async def test_an_alias_leads_to_its_entity(agent: Agent) -> None:
     await agent.batch(
         [{"name": "GKP", "type": "Alias"}, {"name": "Graphkeep Project", "type": "Project"}],
@@ -244,6 +262,7 @@ async def test_an_alias_leads_to_its_entity(agent: Agent) -> None:
     assert "GKP" in (await agent.entity("Graphkeep Project"))["aliases"]
 
 
+@pytest.mark.shows("graph_relate", 12)
 async def test_moments_are_stored_as_moments(agent: Agent, database: Database) -> None:
     await agent.relate("Ann", "USES", "Vim", valid_at="2026-03-01T12:00:00+02:00")
     async with database.driver.session(database=database.name) as session:
@@ -254,6 +273,7 @@ async def test_moments_are_stored_as_moments(agent: Agent, database: Database) -
     assert stored.to_native() == datetime(2026, 3, 1, 10, tzinfo=UTC)
 
 
+@pytest.mark.shows("graph_entities", 2)
 async def test_lucene_syntax_and_odd_text_are_plain_names(agent: Agent) -> None:
     for name in ('C++ (old) "x', "a AND", "foo:bar", "*x", "a/b\nc", "🦊 fox", "שלום", "x\u0000y", "'; DROP"):
         answer = await agent.relate("Ann", "KNOWS_ABOUT", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_a_newer_value_ends_the_older_one_at_its_own_beginning() -> None:
     assert (old.invalid_at, old.ended_at) == (year(2022), NOW)
 
 
+@pytest.mark.shows("graph_relate", 7)
 def test_a_late_older_fact_is_stored_as_already_ended() -> None:
     known: dict[Triple, Relation] = {}
     say(known, "globex", year(2022))
@@ -42,6 +44,7 @@ def test_a_late_older_fact_is_stored_as_already_ended() -> None:
     assert late.invalid_at == year(2022)
 
 
+@pytest.mark.shows("graph_relate", 8)
 def test_asserting_an_ended_relation_again_makes_it_current_and_keeps_its_past() -> None:
     known: dict[Triple, Relation] = {}
     first = say(known, "acme", year(2020))
@@ -59,6 +62,7 @@ def test_asserting_an_ended_relation_again_makes_it_current_and_keeps_its_past()
     ]
 
 
+@pytest.mark.shows("graph_relate", 6)
 def test_many_values_stay_where_a_relation_has_many() -> None:
     known: dict[Triple, Relation] = {}
     for target in ("tea", "milk"):
@@ -66,6 +70,7 @@ def test_many_values_stay_where_a_relation_has_many() -> None:
     assert current(known) == {"tea", "milk"}
 
 
+@pytest.mark.shows("graph_relate", 6)
 def test_supersede_ends_others_even_without_a_moment_and_false_never_does() -> None:
     known: dict[Triple, Relation] = {}
     say(known, "tea", None, relation="PREFERS")
@@ -76,6 +81,7 @@ def test_supersede_ends_others_even_without_a_moment_and_false_never_does() -> N
     assert current(known) == {"milk", "acme", "globex"}
 
 
+@pytest.mark.shows("graph_relate", 9)
 def test_without_a_moment_nothing_ends() -> None:
     known: dict[Triple, Relation] = {}
     say(known, "acme", year(2020))
