@@ -1,0 +1,310 @@
+"""The durable queue of what people send to be learned from: documents and transcripts, by tenant and layer.
+
+An item is accepted in one transaction and stays until somebody removes it: it is converted, waits for a run of an
+agent, is claimed by one and completed, or ends among the failed ones with the reason. Who works on it holds a lease; an
+expired lease is taken over. Items show only to those who may read the layer they were sent into (partition rule 18).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.context import Scope
+from app.contract import Json
+from app.store.control.queue_statements import (
+    ACCEPT,
+    CHANGE,
+    CLAIM,
+    CLAIM_CONVERSION,
+    COMPLETED,
+    CURSORS,
+    ERASE,
+    FAILED,
+    FIND,
+    GIVEN_UP,
+    KNOWN,
+    NEWEST,
+    PENDING,
+    REMOVE,
+    SUMMARY,
+    TAKE,
+    USAGE,
+    VERSIONS,
+)
+from app.store.idempotency import Idempotency, claim, record
+from app.store.session import ControlSession, Writing
+from app.store.statement import Statement
+
+__all__ = ["Item", "QueueStore", "Summary", "Usage", "item_key"]
+
+LONGEST_LIST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One queued document or transcript. Times are Unix seconds; ``layer`` as the data spells it."""
+
+    id: str
+    tenant: str
+    """Data id."""
+    layer: str
+    name: str
+    sha256: str
+    size: int
+    media_type: str
+    kind: str
+    """``document`` or ``transcript``."""
+    state: str
+    """received, converting, pending, claimed, completed or failed."""
+    meta: str
+    """JSON object, as the sender gave it."""
+    subject: str
+    created_at: float
+    updated_at: float
+    due: float
+    """From when on somebody may take it: the end of a wait before the next attempt, or of a lease."""
+    attempts: int = 0
+    """Conversions begun."""
+    claims: int = 0
+    """Times that a run took it."""
+    lease: str | None = None
+    reason: str | None = None
+    """Why it failed."""
+    stored: bool = True
+    """Whether its own bytes are kept: those of a transcript that a longer one continues are not."""
+    text: bool = False
+    """Whether its text was converted into a file of its own."""
+    facts: str | None = None
+    """JSON object: what a transcript holds."""
+    last_at: float | None = None
+    """Of a transcript: when its last message was said."""
+    source: str | None = None
+    session_id: str | None = None
+    through: str | None = None
+    through_at: float | None = None
+    last_event_id: str | None = None
+    completed_at: float | None = None
+    entities: int | None = None
+    edges: int | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> Item:
+        """An item from its record."""
+        return cls(**{name: value for name, value in properties.items() if name in cls.__slots__})
+
+    def record(self) -> dict[str, Any]:
+        """Its record, without what is unknown."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What of a tenant's queue is visible in some layers."""
+
+    pending: int = 0
+    """Documents that no run has completed yet."""
+    completed: int = 0
+    failed: int = 0
+    unprocessed_transcripts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tenant's queue takes, in all layers."""
+
+    files: int
+    size: int
+    """Bytes."""
+
+
+def item_key(tenant: str, layer: str, name: str, sha256: str) -> str:
+    """What an item is unique by: the same content under the same name in the same layer is one item."""
+    return hashlib.sha256("\0".join((tenant, layer, name, sha256)).encode()).hexdigest()
+
+
+class QueueStore:
+    """The store of queued items. ``tenant`` is a data id, ``layers`` are those that the caller may read or write."""
+
+    def __init__(self, control: ControlSession) -> None:
+        self._control = control
+
+    async def summary(self, tenant: str, layers: Collection[str]) -> Summary:
+        """Counts over what these layers hold."""
+        rows = await self._control.read(SUMMARY, of=tenant, readable=sorted(layers))
+        counts = {(row["kind"], row["state"]): int(row["many"]) for row in rows}
+
+        def of(kind: str | None, *states: str) -> int:
+            return sum(many for (k, state), many in counts.items() if state in states and kind in (None, k))
+
+        waiting = ("received", "converting", "pending", "claimed")
+        return Summary(
+            pending=of("document", *waiting),
+            completed=of(None, "completed"),
+            failed=of(None, "failed"),
+            unprocessed_transcripts=of("transcript", *waiting),
+        )
+
+    async def usage(self, tenant: str) -> Usage:
+        """What all items of the tenant take."""
+        rows = await self._control.read(USAGE, of=tenant)
+        return Usage(int(rows[0]["files"]), int(rows[0]["size"]))
+
+    async def pending(
+        self, tenant: str, layers: Collection[str], *, after: tuple[float, str] = (0.0, ""), limit: int
+    ) -> list[tuple[Item, float | None]]:
+        """What waits, oldest first, each with the moment up to which a run has read the same transcript before."""
+        rows = await self._control.read(
+            PENDING, of=tenant, readable=sorted(layers), at=after[0], id=after[1], limit=min(limit, LONGEST_LIST)
+        )
+        return [(Item.of(row["item"]), row["since"]) for row in rows]
+
+    async def completed(self, tenant: str, layers: Collection[str], *, limit: int) -> list[Item]:
+        """What runs have completed, newest first."""
+        return await self._items(COMPLETED, of=tenant, readable=sorted(layers), limit=min(limit, LONGEST_LIST))
+
+    async def failed(self, tenant: str, layers: Collection[str], *, limit: int) -> list[Item]:
+        """The dead letters, newest first."""
+        return await self._items(FAILED, of=tenant, readable=sorted(layers), limit=min(limit, LONGEST_LIST))
+
+    async def cursors(
+        self, tenant: str, layers: Collection[str], *, source: str, session: str | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """How far each session of ``source`` was queued: {session, through, last_event_id, file}, newest first."""
+        return await self._control.read(
+            CURSORS, of=tenant, readable=sorted(layers), source=source, session=session, limit=min(limit, LONGEST_LIST)
+        )
+
+    async def find(self, tenant: str, layers: Collection[str], item: str) -> Item | None:
+        """The item with this id."""
+        found = await self._items(FIND, of=tenant, readable=sorted(layers), id=item)
+        return found[0] if found else None
+
+    async def newest(self, tenant: str, layers: Collection[str], name: str) -> Item | None:
+        """The newest item of this name whose bytes are kept."""
+        found = await self._items(NEWEST, of=tenant, readable=sorted(layers), name=name)
+        return found[0] if found else None
+
+    async def versions(self, tenant: str, layer: str, name: str) -> list[Item]:
+        """Kept transcripts of one name in one layer, oldest first."""
+        return await self._items(VERSIONS, of=tenant, layer_of=layer, name=name)
+
+    async def known(self, ids: Collection[str]) -> frozenset[str]:
+        """Which of these ids have a record."""
+        rows = await self._control.read(KNOWN, ids=sorted(ids))
+        return frozenset(row["id"] for row in rows)
+
+    async def write(
+        self, scope: Scope, idempotency: Idempotency | None, work: Callable[[Writing], Awaitable[Json]]
+    ) -> Json:
+        """Do ``work`` on the queue in one transaction; see ``TenantSession.write``.
+
+        Raises:
+            CallError: with what is known of the outcome. Conflict: the key was used with other arguments or layers.
+        """
+
+        async def whole(writing: Writing) -> Json:
+            async def run(statement: Statement, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+                return await writing.run(statement, **parameters)
+
+            if idempotency is None:
+                return await work(writing)
+            answer = await claim(run, scope, idempotency)
+            if answer is None:
+                answer = await work(writing)
+                await record(run, scope, idempotency, answer)
+            return answer
+
+        return await self._control.write(whole)
+
+    async def claim_conversion(self, *, now: float, until: float) -> Item | None:
+        """Take the next item that waits for its conversion, or whose converter's lease has expired."""
+        found = await self._changed(CLAIM_CONVERSION, now=now, until=until, lease=new_lease())
+        return found[0] if found else None
+
+    async def finish(self, item: Item, changes: Mapping[str, Any]) -> bool:
+        """Change an item whose lease is held; False if somebody else took it over or removed it meanwhile."""
+
+        async def work(writing: Writing) -> bool:
+            held = await take_in(writing, item.tenant, [item.layer], item.id)
+            if held is None or held.lease != item.lease or held.state != item.state:
+                return False
+            await change_in(writing, item.id, changes)
+            return True
+
+        return await self._control.write(work)
+
+    async def give_up(self, *, now: float, claims: int, reason: str) -> int:
+        """Put aside what runs have claimed ``claims`` times and never completed; how many."""
+        return len(await self._changed(GIVEN_UP, now=now, claims=claims, reason=reason))
+
+    async def erase(self, tenant: str) -> int:
+        """Remove every item of a tenant; how many went."""
+        gone = 0
+        while True:
+            rows = await self._control.write(lambda writing: writing.run(ERASE, of=tenant))
+            if not rows[0]["gone"]:
+                return gone
+            gone += int(rows[0]["gone"])
+
+    async def _items(self, statement: Statement, /, **parameters: Any) -> list[Item]:
+        return [Item.of(row["item"]) for row in await self._control.read(statement, **parameters)]
+
+    async def _changed(self, statement: Statement, /, **parameters: Any) -> list[Item]:
+        rows = await self._control.write(lambda writing: writing.run(statement, **parameters))
+        return [Item.of(row["item"]) for row in rows]
+
+
+def new_lease() -> str:
+    """What proves a hold on an item; not guessable."""
+    return f"le-{secrets.token_hex(12)}"
+
+
+async def accept_in(writing: Writing, item: Item) -> tuple[Item, bool]:
+    """Queue an item in a transaction that is under way; the item that stands there now, and whether it is this one."""
+    key = item_key(item.tenant, item.layer, item.name, item.sha256)
+    row = (await writing.run(ACCEPT, key=key, record=item.record()))[0]
+    return Item.of(row["item"]), bool(row["fresh"])
+
+
+async def usage_in(writing: Writing, tenant: str) -> Usage:
+    """What all items of the tenant take, this transaction's own included."""
+    rows = await writing.run(USAGE, of=tenant)
+    return Usage(int(rows[0]["files"]), int(rows[0]["size"]))
+
+
+async def take_in(writing: Writing, tenant: str, layers: Sequence[str], item: str) -> Item | None:
+    """Lock the item and read it."""
+    rows = await writing.run(TAKE, of=tenant, writable=sorted(layers), id=item)
+    return Item.of(rows[0]["item"]) if rows else None
+
+
+async def change_in(writing: Writing, item: str, changes: Mapping[str, Any]) -> None:
+    """Change a locked item; None removes a property."""
+    await writing.run(CHANGE, id=item, changes=dict(changes))
+
+
+async def remove_in(writing: Writing, item: str) -> None:
+    """Remove a locked item."""
+    await writing.run(REMOVE, id=item)
+
+
+async def claim_in(
+    writing: Writing, tenant: str, layers: Sequence[str], *, item: str | None, now: float, until: float, limit: int
+) -> list[Item]:
+    """Take up to ``limit`` items that are ready and that nobody holds, oldest first, all under one new lease."""
+    rows = await writing.run(
+        CLAIM,
+        of=tenant,
+        writable=sorted(layers),
+        id=item,
+        now=now,
+        until=until,
+        lease=new_lease(),
+        limit=limit,
+    )
+    return [Item.of(row["item"]) for row in rows]

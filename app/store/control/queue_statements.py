@@ -1,0 +1,196 @@
+"""Statements of the ingest queue."""
+
+from __future__ import annotations
+
+from app.store.statement import statement
+
+__all__ = [
+    "ACCEPT",
+    "CHANGE",
+    "CLAIM",
+    "CLAIM_CONVERSION",
+    "COMPLETED",
+    "CURSORS",
+    "ERASE",
+    "FAILED",
+    "FIND",
+    "GIVEN_UP",
+    "KNOWN",
+    "NEWEST",
+    "PENDING",
+    "REMOVE",
+    "SUMMARY",
+    "TAKE",
+    "USAGE",
+    "VERSIONS",
+]
+
+ACCEPT = statement(
+    "queue.accept",
+    """
+    MERGE (i:_IngestItem {key: $key})
+    ON CREATE SET i += $record, i.fresh = true
+    WITH i, i.fresh IS NOT NULL AS fresh
+    REMOVE i.fresh
+    RETURN properties(i) AS item, fresh
+    """,
+    writes=True,
+    control=True,
+)
+USAGE = statement(
+    "queue.usage",
+    """
+    MATCH (i:_IngestItem {tenant: $of})
+    RETURN count(i) AS files, sum(CASE WHEN i.stored THEN i.size ELSE 0 END) AS size
+    """,
+    control=True,
+)
+SUMMARY = statement(
+    "queue.summary",
+    """
+    MATCH (i:_IngestItem {tenant: $of}) WHERE i.layer IN $readable
+    RETURN i.kind AS kind, i.state AS state, count(*) AS many
+    """,
+    control=True,
+)
+# What a run has completed of the same transcript before is where the next one goes on.
+PENDING = statement(
+    "queue.pending",
+    """
+    MATCH (i:_IngestItem {tenant: $of})
+    WHERE i.layer IN $readable AND i.state IN ['received', 'converting', 'pending', 'claimed']
+      AND (i.created_at > $at OR (i.created_at = $at AND i.id > $id))
+    WITH i ORDER BY i.created_at, i.id LIMIT $limit
+    RETURN properties(i) AS item,
+           COLLECT { MATCH (d:_IngestItem {tenant: $of, name: i.name})
+                     WHERE i.kind = 'transcript' AND d.layer = i.layer AND d.state = 'completed'
+                     RETURN d.last_at ORDER BY d.created_at DESC, d.id LIMIT 1 }[0] AS since
+    ORDER BY i.created_at, i.id
+    """,
+    control=True,
+)
+COMPLETED = statement(
+    "queue.completed",
+    """
+    MATCH (i:_IngestItem {tenant: $of, state: 'completed'}) WHERE i.layer IN $readable
+    RETURN properties(i) AS item ORDER BY i.completed_at DESC, i.id LIMIT $limit
+    """,
+    control=True,
+)
+FAILED = statement(
+    "queue.failed",
+    """
+    MATCH (i:_IngestItem {tenant: $of, state: 'failed'}) WHERE i.layer IN $readable
+    RETURN properties(i) AS item ORDER BY i.updated_at DESC, i.id LIMIT $limit
+    """,
+    control=True,
+)
+CURSORS = statement(
+    "queue.cursors",
+    """
+    MATCH (i:_IngestItem {tenant: $of})
+    WHERE i.layer IN $readable AND i.source = $source AND i.state <> 'failed'
+      AND i.session_id IS NOT NULL AND i.through_at IS NOT NULL AND ($session IS NULL OR i.session_id = $session)
+    WITH i ORDER BY i.through_at DESC, i.id
+    WITH i.session_id AS session, collect(i)[0] AS newest
+    RETURN session, newest.through AS through, newest.last_event_id AS last_event_id, newest.name AS file
+    ORDER BY newest.through_at DESC, session LIMIT $limit
+    """,
+    control=True,
+)
+FIND = statement(
+    "queue.find",
+    "MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $readable RETURN properties(i) AS item",
+    control=True,
+)
+NEWEST = statement(
+    "queue.newest",
+    """
+    MATCH (i:_IngestItem {tenant: $of, name: $name}) WHERE i.layer IN $readable AND i.stored
+    RETURN properties(i) AS item ORDER BY i.created_at DESC, i.id LIMIT 1
+    """,
+    control=True,
+)
+VERSIONS = statement(
+    "queue.versions",
+    """
+    MATCH (i:_IngestItem {tenant: $of, name: $name, layer: $layer_of, kind: 'transcript', stored: true})
+    RETURN properties(i) AS item ORDER BY i.created_at, i.id
+    """,
+    control=True,
+)
+KNOWN = statement(
+    "queue.known",
+    "MATCH (i:_IngestItem) WHERE i.id IN $ids RETURN i.id AS id",
+    control=True,
+)
+TAKE = statement(
+    "queue.take",
+    """
+    MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $writable
+    SET i.locked = true REMOVE i.locked
+    RETURN properties(i) AS item
+    """,
+    writes=True,
+    control=True,
+)
+CHANGE = statement(
+    "queue.change",
+    "MATCH (i:_IngestItem {id: $id}) SET i += $changes",
+    writes=True,
+    control=True,
+)
+REMOVE = statement(
+    "queue.remove",
+    "MATCH (i:_IngestItem {id: $id}) DELETE i",
+    writes=True,
+    control=True,
+)
+# The write lock is taken before the state is read again: of two replicas exactly one gets the item.
+CLAIM = statement(
+    "queue.claim",
+    """
+    MATCH (i:_IngestItem {tenant: $of})
+    WHERE i.layer IN $writable AND ($id IS NULL OR i.id = $id)
+      AND (i.state = 'pending' OR (i.state = 'claimed' AND i.due <= $now))
+    WITH i ORDER BY i.created_at, i.id LIMIT $limit
+    SET i.locked = true REMOVE i.locked
+    WITH i WHERE i.state = 'pending' OR (i.state = 'claimed' AND i.due <= $now)
+    SET i.state = 'claimed', i.claims = i.claims + 1, i.lease = $lease, i.due = $until, i.updated_at = $now
+    RETURN properties(i) AS item ORDER BY i.created_at, i.id
+    """,
+    writes=True,
+    control=True,
+)
+CLAIM_CONVERSION = statement(
+    "queue.claim_conversion",
+    """
+    MATCH (i:_IngestItem) WHERE i.state IN ['received', 'converting'] AND i.due <= $now
+    WITH i ORDER BY i.due, i.id LIMIT 1
+    SET i.locked = true REMOVE i.locked
+    WITH i WHERE i.state IN ['received', 'converting'] AND i.due <= $now
+    SET i.state = 'converting', i.attempts = i.attempts + 1, i.lease = $lease, i.due = $until, i.updated_at = $now
+    RETURN properties(i) AS item
+    """,
+    writes=True,
+    control=True,
+)
+GIVEN_UP = statement(
+    "queue.give_up",
+    """
+    MATCH (i:_IngestItem {state: 'claimed'}) WHERE i.due <= $now AND i.claims >= $claims
+    WITH i ORDER BY i.id LIMIT 100
+    SET i.locked = true REMOVE i.locked
+    WITH i WHERE i.state = 'claimed' AND i.due <= $now
+    SET i.state = 'failed', i.reason = $reason, i.lease = null, i.updated_at = $now
+    RETURN properties(i) AS item
+    """,
+    writes=True,
+    control=True,
+)
+ERASE = statement(
+    "queue.erase",
+    "MATCH (i:_IngestItem {tenant: $of}) WITH i LIMIT 1000 DELETE i RETURN count(*) AS gone",
+    writes=True,
+    control=True,
+)
