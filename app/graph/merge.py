@@ -17,7 +17,7 @@ _COUNTED: Final = frozenset({"confidence", "times_mentioned", "first_seen", "las
 _HIDDEN: Final = frozenset(
     {
         *("tenant", "tenant_id", "partition", "names", "words", "thread", "position", "evidence_text", "extra"),
-        *("embedding", "embedding_of"),
+        *("embedding", "embedding_of", "decay_state"),
     }
 )
 

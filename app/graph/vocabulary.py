@@ -87,7 +87,7 @@ PROTECTED: Final = frozenset(
         *("tenant", "tenant_id", "layer", "layers", "id", "name", "type", "aliases", "times_mentioned"),
         *("first_seen", "last_seen", "extra", "partition", "names", "words", "thread", "position", "evidence_text"),
         *("embedding", "embedding_of", "weight", "last_confirmed", "ingested_at", "valid_at", "invalid_at", "ended_at"),
-        *("evidence", "past", "source_session", "source_transcript", "source_type"),
+        *("evidence", "past", "source_session", "source_transcript", "source_type", "decay_state"),
     }
 )
 """Names that a caller's ``properties`` may never set."""

@@ -22,7 +22,10 @@ _ALIASES: Final = 50
 _LARGEST: Final = 128 * 1024
 """Bytes of all properties of one record, as JSON. A search reads a hundred records, a query two hundred."""
 _RELATION_KEYS: Final = frozenset(
-    {"weight", "ingested_at", "last_confirmed", "valid_at", "invalid_at", "ended_at", "evidence", "extra", "past"}
+    {
+        *("weight", "ingested_at", "last_confirmed", "valid_at", "invalid_at", "ended_at", "evidence", "extra", "past"),
+        "decay_state",
+    }
 )
 
 

@@ -31,7 +31,7 @@ from app.memory.queries import LOCK, WRITE
 from app.memory.report import Step, report
 from app.memory.resolving import Work, resolved, writing_scope
 from app.memory.schemas import RelateInput
-from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
+from app.memory.timeline import MENTION, SINGLE_VALUED, Relation, Triple, assert_relation
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.store.database import Database, Idempotency, Writing
 
@@ -50,9 +50,15 @@ class _Changed(Exception):
 
 
 async def relate(
-    database: Database, embedder: Embedder, census: Census, call: Call, arguments: RelateInput
+    database: Database,
+    embedder: Embedder,
+    census: Census,
+    call: Call,
+    arguments: RelateInput,
+    *,
+    mention: float = MENTION,
 ) -> Mapping[str, Any]:
-    """Create or strengthen relations, and the entities at their ends.
+    """Create or strengthen relations, and the entities at their ends; ``mention`` is what being said again adds.
 
     Raises:
         InvalidInput: a rule is broken or a reference leads nowhere; nothing was applied.
@@ -71,7 +77,8 @@ async def relate(
     await vectors.add(entity.passage for entity in before if not entity.embedded)
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
-        writer = _Writer(work, vectors, census, tally, rules, layer=session.scope.write_layer or "", final=last)
+        layer = session.scope.write_layer or ""
+        writer = _Writer(work, vectors, census, tally, rules, layer=layer, mention=mention, final=last)
         try:
             answer = await session.write(writer.run, idempotency=idempotency)
         except _Changed as change:
@@ -104,6 +111,7 @@ class _Writer:
         rules: TenantRules,
         *,
         layer: str,
+        mention: float,
         final: bool,
     ) -> None:
         self._rules = rules
@@ -112,6 +120,7 @@ class _Writer:
         self._census = census
         self._tally = tally
         self._layer = layer
+        self._mention = mention
         self._final = final
         self._growth: _Growth | None = None
         self._new_relations = 0
@@ -162,7 +171,10 @@ class _Writer:
         elsewhere = [stored_relation(row) for row in locked["same"] if row["layer"] != self._layer]
         wide = {relation.triple: relation for relation in elsewhere}
         existed = len(known)
-        steps = [Step(assert_relation(known, said, now), wide.get(said.triple)) for said in self._work.said]
+        steps = [
+            Step(assert_relation(known, said, now, mention=self._mention), wide.get(said.triple))
+            for said in self._work.said
+        ]
         self._new_relations = len(known) - existed
         return steps
 

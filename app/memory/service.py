@@ -36,7 +36,8 @@ class MemoryService:
 
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        return await relate(self.database, self.embedder, self.census, call, arguments)
+        mention = self.settings.memory.mention
+        return await relate(self.database, self.embedder, self.census, call, arguments, mention=mention)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""

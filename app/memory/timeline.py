@@ -18,7 +18,9 @@ SINGLE_VALUED: Final = frozenset({"WORKS_AT", "REPORTS_TO", "LOCATED_IN", "HOSTE
 """Relations with one value at a time, unless the tenant has a list of its own or a call says otherwise."""
 
 MENTION: Final = 0.05
-"""What being mentioned again adds to a weight that the call does not raise."""
+"""What being mentioned again adds to a weight that the call does not raise, unless the gateway is set otherwise."""
+
+_CONTRADICTS: Final = "CONTRADICTS"
 
 _PAST: Final = 50
 
@@ -95,7 +97,7 @@ class Outcome:
     ended: tuple[Relation, ...]
 
 
-def assert_relation(known: dict[Triple, Relation], said: Said, now: datetime) -> Outcome:
+def assert_relation(known: dict[Triple, Relation], said: Said, now: datetime, *, mention: float = MENTION) -> Outcome:
     """Assert one relation among ``known``, which holds every relation that it may meet and is changed in place."""
     valid_at = said.valid_at
     if said.supersede and valid_at is None:
@@ -112,8 +114,10 @@ def assert_relation(known: dict[Triple, Relation], said: Said, now: datetime) ->
     else:
         action = "strengthened"
         holds = _assert_again(relation, valid_at, now, ordered=said.ends_others)
-        relation.weight = said.weight if said.weight > relation.weight else min(1.0, relation.weight + MENTION)
+        relation.weight = said.weight if said.weight > relation.weight else min(1.0, relation.weight + mention)
         relation.last_confirmed = now
+    if said.relation == _CONTRADICTS:
+        relation.native = {"detected_date": moment_text(now), "resolved": False} | relation.native
     _describe(relation, said)
     ended = _settle(relation, rivals, now) if holds and relation.valid_at is not None else ()
     return Outcome(relation, action, ended)

@@ -1,0 +1,180 @@
+"""``graph_contradictions`` and ``graph_resolve``: what contradicts what, what may do so unseen, how it was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, Final
+
+from app.contract import Call, Cursor, Json
+from app.errors import InvalidInput, NotFound
+from app.memory.changing.calls import noted, once
+from app.memory.changing.ends import certain, read_only, sorted_names
+from app.memory.changing.queries import CONTRADICTIONS, RESOLVE
+from app.memory.changing.schemas import ContradictionsInput, ResolveInput
+from app.memory.shapes import entity_of, fitting, relation_of
+from app.memory.timeline import SINGLE_VALUED
+from app.store.database import Database, Writing
+
+__all__ = ["contradictions", "resolve"]
+
+_CANDIDATES: Final = 50
+_ROOM: Final = 20_000
+_CLIP: Final = 500
+_TEXTS: Final = ("content", "description", "summary")
+_ADVICE: Final = "graph_contradictions shows those that are recorded."
+
+
+async def contradictions(database: Database, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
+    """Answer ``graph_contradictions``, the newest first. One round trip.
+
+    Raises:
+        InvalidInput: a cursor of another question.
+        CallError: what the store raises.
+    """
+    question = arguments.model_dump(exclude={"cursor", "layers"})
+    after = None
+    if arguments.cursor:
+        after = list(Cursor.decode(arguments.cursor, call.scope, question, (str, str, str)).position)
+    rules = call.principal.rules
+    single = SINGLE_VALUED if rules.single_valued is None else rules.single_valued
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    row = (
+        await session.read(
+            CONTRADICTIONS,
+            include_resolved=arguments.include_resolved,
+            after=after,
+            limit=arguments.limit + 1,
+            single=[] if after else sorted(single),
+            most=_CANDIDATES,
+        )
+    )[0]
+    nodes = {node["id"]: entity_of(node["copies"]) for node in row["nodes"]}
+    page = sorted(row["page"], key=lambda entry: entry["place"][1:])
+    page.sort(key=lambda entry: str(entry["place"][0]), reverse=True)
+    shown = [_shown(entry["copies"], nodes) for entry in page[: arguments.limit]]
+    fits = fitting(shown)
+    answer: Json = {
+        "contradictions": shown[:fits],
+        "count": row["total"],
+        "candidates": _candidates(row["doubled"], nodes),
+    }
+    if fits < len(page):
+        answer["next_cursor"] = Cursor(tuple(page[fits - 1]["place"])).encode(call.scope, question)
+    return answer
+
+
+async def resolve(database: Database, call: Call, arguments: ResolveInput) -> Mapping[str, Any]:
+    """Answer ``graph_resolve``: every copy of the contradiction that may be written is resolved.
+
+    Raises:
+        NotFound: the two do not contradict each other.
+        InvalidInput: a name fits several entities, or both names one.
+        Forbidden: no copy of it may be written.
+        CallError: what the store raises.
+    """
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+
+    async def work(writing: Writing) -> Json:
+        one, other = await certain(writing.run, [arguments.from_name, arguments.to_name], _ADVICE)
+        if one.id == other.id:
+            raise InvalidInput("Both names are one entity, which cannot contradict itself. Nothing was applied.")
+        ids = sorted({one.id or "", other.id or ""})
+        row = (await writing.run(RESOLVE, ids=ids, resolution=arguments.resolution.strip()))[0]
+        shown = f"{arguments.from_name!r} and {arguments.to_name!r}"
+        if not row["before"]:
+            raise NotFound(f"Nothing says that {shown} contradict each other. {_ADVICE} Nothing was applied.")
+        if not row["changed"]:
+            raise read_only(f"The contradiction of {shown}", [copy["layer"] for copy in row["before"]])
+        await noted(writing, call, " CONTRADICTS ".join(ids), row["changed"])
+        return _resolved(row, arguments.resolution.strip())
+
+    return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+
+
+def _resolved(row: Mapping[str, Any], resolution: str) -> Json:
+    changed = set(row["changed"])
+    decided = [["resolved", True], ["resolution", resolution]]
+    copies = [
+        {**copy, "properties": [*copy["properties"], *decided]} if copy["layer"] in changed else copy
+        for copy in row["before"]
+    ]
+    by_id: dict[str, list[Any]] = {}
+    for side in row["sides"]:
+        by_id.setdefault(dict(side["properties"])["id"], []).append(side)
+    nodes = {id_: entity_of(sides) for id_, sides in by_id.items()}
+    first = (copies[0]["source"], copies[0]["target"])
+    return {
+        "action": "resolved",
+        "contradiction": _shown([copy for copy in copies if (copy["source"], copy["target"]) == first], nodes),
+        "kept_layers": sorted_names([copy["layer"] for copy in copies if copy["layer"] not in changed]),
+    }
+
+
+def _shown(copies: list[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]) -> Json:
+    """A contradiction; it is resolved once every current copy that the caller sees is."""
+    triple = (copies[0]["source"], copies[0]["relation"], copies[0]["target"])
+    relation = relation_of(triple, copies)
+    held = [relation_of(triple, [copy]) for copy in copies]
+    current = [copy for copy in held if not copy.get("invalid_at")] or held
+    told = relation.get("description")
+    detected = relation.get("detected_date") or relation.get("ingested_at")
+    decided = next((copy["resolution"] for copy in current if copy.get("resolution")), None)
+    return {
+        "node_a": _side(nodes[triple[0]]),
+        "node_b": _side(nodes[triple[2]]),
+        "description": None if told is None else _clipped(told),
+        "detected_date": None if detected is None else str(detected),
+        "resolved": all(_truth(copy.get("resolved")) for copy in current),
+        "resolution": None if decided is None else _clipped(decided),
+        "weight": relation["weight"],
+        "layers": relation["layers"],
+    }
+
+
+def _truth(value: Any) -> bool:
+    """As the statement reads it: callers may have stored words and numbers here."""
+    return value.lower() == "true" if isinstance(value, str) else isinstance(value, int) and value != 0
+
+
+def _side(entity: Mapping[str, Any]) -> Json:
+    text = next((entity[name] for name in _TEXTS if isinstance(entity.get(name), str) and entity[name]), None)
+    return {**_named(entity), "content": None if text is None else _clipped(text)}
+
+
+def _named(entity: Mapping[str, Any]) -> Json:
+    return {"id": entity["id"], "type": entity["type"], "name": entity["name"]}
+
+
+def _clipped(value: Any) -> str:
+    text = str(value)
+    return f"{text[:_CLIP]}…" if len(text) > _CLIP else text
+
+
+def _candidates(doubled: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]) -> list[Json]:
+    found = [_candidate(entry, nodes) for entry in doubled]
+    return found[: fitting(found, _ROOM)]
+
+
+def _candidate(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> Json:
+    copies = sorted(entry["copies"], key=lambda copy: str(copy["target"]))
+    values = []
+    for target, same in groupby(copies, key=lambda copy: str(copy["target"])):
+        relation = relation_of((entry["source"], entry["relation"], target), list(same))
+        values.append(
+            {
+                **_named(nodes[target]),
+                "weight": relation["weight"],
+                "valid_at": relation.get("valid_at"),
+                "layers": relation["layers"],
+            }
+        )
+    # All of them hold now, so they overlap from the moment on at which the second one began to.
+    starts = sorted(value["valid_at"] for value in values if value["valid_at"] is not None)
+    known = len(starts) == len(values)
+    return {
+        "entity": _named(nodes[entry["source"]]),
+        "relation": entry["relation"],
+        "values": values,
+        "since": starts[1] if known else None,
+    }

@@ -1,0 +1,129 @@
+"""Statements of the tools that change the memory: relations and contradictions.
+
+What is judged is read over the readable layers, what is changed lies in the writable ones (partition rule 9). SET takes
+the lock of both ends first, in the order of their ids, as every writer of relations does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.store.statement import statement
+
+__all__ = ["ADJUST", "CONTRADICTIONS", "RESOLVE"]
+
+_LOCK: Final = """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    SET n.last_seen = n.last_seen
+    WITH count(n) AS locked
+"""
+
+_COPY: Final = """layer: r.layer, source: a.id, relation: type(r), target: b.id,
+        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer', 'past', 'evidence']
+          | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]"""
+
+ADJUST: Final = statement(
+    "memory.adjust_relation",
+    f"""
+    {_LOCK}
+    CALL (locked) {{
+      MATCH (a:Entity {{tenant: $tenant, id: $source}})-[r]->(b:Entity {{tenant: $tenant, id: $target}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = $relation
+      RETURN collect({{{_COPY}}}) AS before
+    }}
+    CALL (before) {{
+      MATCH (a:Entity {{tenant: $tenant, id: $source}})-[r]->(b:Entity {{tenant: $tenant, id: $target}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = $relation
+      WITH r, round(coalesce(r.weight, 0.5) + $change, 10) AS weight
+      SET r.weight = CASE WHEN weight > 1.0 THEN 1.0 WHEN weight < 0.0 THEN 0.0 ELSE weight END
+      SET r.last_confirmed = CASE WHEN $confirms THEN $now ELSE r.last_confirmed END
+      RETURN collect({{layer: r.layer, weight: r.weight}}) AS after
+    }}
+    RETURN before, after
+    """,
+    writes=True,
+)
+
+RESOLVE: Final = statement(
+    "memory.resolve_contradiction",
+    f"""
+    {_LOCK}
+    CALL (locked) {{
+      MATCH (a:Entity {{tenant: $tenant}})-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND b.layer IN $layers AND a.id IN $ids AND b.id IN $ids
+      RETURN collect({{{_COPY}}}) AS before
+    }}
+    CALL (before) {{
+      MATCH (a:Entity {{tenant: $tenant}})-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND b.layer IN $writable AND a.id IN $ids AND b.id IN $ids
+      SET r.resolved = true
+      SET r.resolution = $resolution
+      RETURN collect(r.layer) AS changed
+    }}
+    CALL (changed) {{
+      MATCH (n:Entity {{tenant: $tenant}}) WHERE n.layer IN $layers AND n.id IN $ids
+      RETURN collect({{layer: n.layer, properties: [k IN ['id', 'name', 'type', 'content', 'description', 'summary']
+        | [k, n[k]]]}}) AS sides
+    }}
+    RETURN before, changed, sides
+    """,
+    writes=True,
+)
+
+# The first part finds which contradictions fit, on the merged view: one is open while a current copy is. The second
+# reads those of the page. The third finds, on a first page, entities with several current values of a relation that
+# has one at a time; what is recorded as a contradiction already is none of them.
+CONTRADICTIONS: Final = statement(
+    "memory.list_contradictions",
+    f"""
+    CALL {{
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant}}) WHERE b.layer IN $layers AND r.invalid_at IS NULL
+      WITH a.id AS source, b.id AS target,
+        max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open,
+        coalesce(max(toString(coalesce(r.detected_date, r.ingested_at))), '') AS detected
+      WHERE open = 1 OR $include_resolved
+      WITH source, target, detected ORDER BY detected DESC, source, target
+      RETURN collect([detected, source, target]) AS found
+    }}
+    CALL (found) {{
+      UNWIND [f IN found WHERE $after IS NULL OR f[0] < $after[0] OR (f[0] = $after[0]
+        AND (f[1] > $after[1] OR (f[1] = $after[1] AND f[2] > $after[2])))][..$limit] AS f
+      MATCH (a:Entity {{tenant: $tenant, id: f[1]}})-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant, id: f[2]}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND b.layer IN $layers
+      WITH f, collect({{{_COPY}}}) AS copies
+      RETURN collect({{place: f, copies: copies}}) AS page
+    }}
+    CALL {{
+      UNWIND CASE WHEN $single = [] THEN [] ELSE [true] END AS asked
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $single
+      WITH a.id AS source, type(r) AS relation, collect(DISTINCT b.id) AS targets, collect({{{_COPY}}}) AS copies
+      WHERE size(targets) > 1 AND size(targets) * (size(targets) - 1) / 2 > size(COLLECT {{
+        MATCH (x:Entity {{tenant: $tenant}})-[c:CONTRADICTS]->(y:Entity {{tenant: $tenant}})
+        WHERE x.layer IN $layers AND y.layer IN $layers AND x.id IN targets AND y.id IN targets
+        RETURN DISTINCT CASE WHEN x.id < y.id THEN [x.id, y.id] ELSE [y.id, x.id] END AS pair }})
+      WITH source, relation, copies ORDER BY source, relation LIMIT $most
+      RETURN collect({{source: source, relation: relation, copies: copies}}) AS doubled
+    }}
+    CALL (page, doubled) {{
+      UNWIND [p IN page | p.place[1]] + [p IN page | p.place[2]] + [d IN doubled | d.source]
+        + reduce(ends = [], d IN doubled | ends + [c IN d.copies | c.target]) AS id
+      WITH DISTINCT id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+      WITH id, collect({{layer: n.layer, properties: [k IN ['id', 'name', 'type', 'content', 'description', 'summary']
+        | [k, n[k]]]}}) AS copies
+      RETURN collect({{id: id, copies: copies}}) AS nodes
+    }}
+    RETURN size(found) AS total, page, doubled, nodes
+    """,
+)

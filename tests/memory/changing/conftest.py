@@ -1,0 +1,47 @@
+"""Tools called as the dispatcher does it: arguments and answers held to their schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from app.context import TENANT_WIDE
+from app.memory.changing.tools import CHANGING
+from app.store.control.audit import Audit, AuditEntry
+from app.store.database import Database
+from tests.memory.conftest import Agent
+
+TOOLS: Final = {tool.name: tool for tool in CHANGING}
+
+
+async def do(agent: Agent, name: str, *, digest: str = "d", **arguments: Any) -> dict[str, Any]:
+    """Call a tool as ``agent``."""
+    tool = TOOLS[name]
+    answer = dict(await tool.run(agent.service, agent.call(name, digest), tool.input.model_validate(arguments)))
+    tool.output.model_validate(answer)
+    return answer
+
+
+async def backdate(database: Database, agent: Agent, days: float) -> None:
+    """Let everything of the agent's tenant have happened so many days earlier, the bookkeeping of decay too."""
+    async with database.driver.session(database=database.name) as session:
+        await session.run(
+            """
+            CYPHER 25
+            MATCH (n:Entity {tenant: $tenant})
+            SET n.last_seen = n.last_seen - duration({seconds: $seconds})
+            SET n.decay_state = CASE WHEN n.decay_state IS NULL THEN null ELSE
+              [n.decay_state[0], n.decay_state[1] - $seconds, n.decay_state[2], n.decay_state[3]] END
+            WITH n MATCH (n)-[r]->()
+            SET r.last_confirmed = r.last_confirmed - duration({seconds: $seconds})
+            SET r.decay_state = CASE WHEN r.decay_state IS NULL THEN null ELSE
+              [r.decay_state[0], r.decay_state[1] - $seconds, r.decay_state[2], r.decay_state[3]] END
+            """,
+            tenant=agent.tenant,
+            seconds=round(days * 86_400),
+        )
+
+
+async def entries(database: Database, agent: Agent) -> list[AuditEntry]:
+    """The tenant's audit trail, as one reads it who may read what the agent may."""
+    readable = [*agent.layers, TENANT_WIDE]
+    return await Audit(database.control).entries(agent.tenant, readable)
