@@ -81,6 +81,10 @@ class RunSettings(_Room):
         """The home folder, absolute."""
         return self.home.expanduser().absolute()
 
+    def tenant_folder(self, data: str) -> Path:
+        """Where the files of the tenant with this data id lie: exports and what it was sent."""
+        return self.folder / "tenants" / data
+
     @cached_property
     def socket_path(self) -> Path:
         """The Unix socket, absolute; a name that the system would refuse (108 bytes) moves to the temporary folder."""

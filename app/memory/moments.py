@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from app.store.values import spelt_moment
+
 __all__ = ["MOMENTS", "Moment", "moment", "moment_text", "read_properties", "stored_moment"]
 
 MOMENTS: Final = frozenset(
@@ -53,16 +55,7 @@ def moment_text(value: datetime | None) -> str | None:
 
 def read_properties(pairs: Iterable[Sequence[Any]]) -> dict[str, Any]:
     """Properties from the pairs that a statement projects, moments in the store's one spelling."""
-    return {key: _spelt(value) if key in MOMENTS else value for key, value in pairs}
-
-
-def _spelt(value: Any) -> Any:
-    """The server's text of a moment (seconds left out where they are zero, fractions padded) as the store spells it."""
-    if not isinstance(value, str) or not value.endswith("Z"):
-        return value
-    if len(value) == len("2026-01-01T00:00Z"):
-        return f"{value[:-1]}:00Z"
-    return f"{value[:-1].rstrip('0')}Z" if "." in value else value
+    return {key: spelt_moment(value) if key in MOMENTS else value for key, value in pairs}
 
 
 def _universal(value: datetime) -> datetime:

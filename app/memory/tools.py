@@ -10,6 +10,8 @@ from app.memory.analysis.tools import ANALYSIS
 from app.memory.answers import EntitiesAnswer, QueryAnswer, RelateAnswer, SearchAnswer, StatsAnswer
 from app.memory.changing.tools import CHANGING
 from app.memory.merging.tools import MERGING
+from app.memory.moving.tools import MOVING
+from app.memory.runs.tools import RUNS
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput, StatsInput
 from app.memory.service import MemoryService
 
@@ -162,5 +164,7 @@ TOOLS: Final = (
     ),
     *CHANGING,
     *MERGING,
+    *MOVING,
     *ANALYSIS,
+    *RUNS,
 )

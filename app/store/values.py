@@ -9,7 +9,7 @@ from typing import Any, Final
 from neo4j import Record
 from neo4j.time import Date, DateTime, Duration, Time
 
-__all__ = ["plain_rows"]
+__all__ = ["plain_rows", "spelt_moment"]
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None), bytes})
 
@@ -27,6 +27,15 @@ def plain_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
         {key: value if type(value) in _SCALARS else _plain(value) for key, value in zip(keys, record, strict=True)}
         for record in records
     ]
+
+
+def spelt_moment(value: Any) -> Any:
+    """The server's text of a moment (seconds left out where they are zero, fractions padded) as :func:`plain_rows`."""
+    if not isinstance(value, str) or not value.endswith("Z"):
+        return value
+    if len(value) == len("2026-01-01T00:00Z"):
+        return f"{value[:-1]}:00Z"
+    return f"{value[:-1].rstrip('0')}Z" if "." in value else value
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +18,15 @@ from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity
 from app.memory.service import MemoryService
 from app.protocol.dispatch import Dispatcher
 from app.protocol.registry import Registry
-from app.settings import EmbeddingSettings, Settings
+from app.settings import EmbeddingSettings, RunSettings, Settings
 from app.store.database import Database
 from app.store.schema import ensure_vector_index
 from tests.isolation.callers import Gate
 from tests.isolation.recipes import CELLS, GUESSED, HIDDEN_CELLS
 from tests.isolation.world import Worlds, build
+
+HOME = tempfile.TemporaryDirectory(prefix="graphkeep-isolation-")
+"""Where the tenants of the harness have their files."""
 
 
 class Remembering:
@@ -68,7 +73,8 @@ def remembering(packaged_model: Any) -> Remembering:
 async def open_gate(registry: Registry, database: Database, embedder: Any) -> tuple[Gate, MemoryService]:
     """A gate whose toolsets search with ``embedder``; the service is the caller's to close."""
     await ensure_vector_index(database, 384)
-    memory = MemoryService(database, embedder, Settings(embedding=EmbeddingSettings(embedding="none")))
+    chosen = Settings(run=RunSettings(home=Path(HOME.name)), embedding=EmbeddingSettings(embedding="none"))
+    memory = MemoryService(database, embedder, chosen)
     services = {"memory": memory}
     assert {tool.toolset for tool in registry} <= set(services), "the harness has no service for a toolset"
     return Gate(registry, Dispatcher(registry, services, check_results=True)), memory  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,12 @@ from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity
 from app.errors import EmbeddingUnavailable
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput
 from app.memory.service import MemoryService
-from app.settings import EmbeddingSettings, LimitSettings, Settings
+from app.settings import EmbeddingSettings, LimitSettings, RunSettings, Settings
 from app.store.database import Database
 from app.store.schema import ensure_vector_index
+
+HOME = tempfile.TemporaryDirectory(prefix="graphkeep-memory-")
+"""Where the tenants of these tests have their files."""
 
 
 class Packaged:
@@ -118,7 +123,11 @@ async def _no_progress(done: float, total: float | None = None, message: str | N
 
 
 def settings(**limits: Any) -> Settings:
-    return Settings(limits=LimitSettings(**limits), embedding=EmbeddingSettings(embedding="none"))
+    return Settings(
+        run=RunSettings(home=Path(HOME.name)),
+        limits=LimitSettings(**limits),
+        embedding=EmbeddingSettings(embedding="none"),
+    )
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -1,0 +1,117 @@
+"""The export files of one principal: names, reading rights, retention. All of it blocks: run it off the event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+
+from app.context import layer_from_name
+
+__all__ = ["Exports", "Unfinished"]
+
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9-]")
+_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:-[A-Za-z0-9-]{1,64})?(?:\.\d{1,3})?\.jsonl\Z")
+_ABANDONED_SECONDS: Final = 3600.0
+_FIRST_LINE: Final = 64 * 1024
+
+
+class Unfinished:
+    """A file that is being written; it shows under its name once it is whole."""
+
+    def __init__(self, part: Path, final: Path, file: BinaryIO) -> None:
+        self._part = part
+        self._final = final
+        self._file = file
+
+    @property
+    def name(self) -> str:
+        """The name that it will have."""
+        return self._final.name
+
+    def write(self, piece: bytes) -> None:
+        """Append."""
+        self._file.write(piece)
+
+    def finish(self) -> None:
+        """Give it its name, on disk for good."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.rename(self._final)
+
+    def discard(self) -> None:
+        """Leave nothing of it."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+
+class Exports:
+    """What one subject exported from a tenant, as far as these layers reach: a file with a layer that is not among
+    them does not exist (partition rule 18)."""
+
+    def __init__(self, tenant_folder: Path, subject: str, layers: Collection[str]) -> None:
+        self._folder = tenant_folder / "exports" / hashlib.sha256(subject.encode()).hexdigest()[:24]
+        self._layers = frozenset(layers)
+
+    def begin(self, label: str | None, now: datetime | None = None) -> Unfinished:
+        """A new file, named after the moment and the label; a second one of the same second gets a number.
+
+        Raises:
+            OSError: there is no room, or no right to write.
+        """
+        for folder in reversed((self._folder, *list(self._folder.parents)[:3])):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self._sweep()
+        stem = (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H-%M-%S")
+        if label:
+            stem += f"-{_FOREIGN.sub('-', label)}"
+        number = 1
+        while True:
+            final = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}.{number}.jsonl")
+            part = final.with_name(f".{final.name}.part")
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                unfinished = Unfinished(part, final, os.fdopen(descriptor, "wb"))
+                if not final.exists():
+                    return unfinished
+                unfinished.discard()
+            number += 1
+
+    def prune(self, keep: int, newest: str) -> tuple[int, int]:
+        """Remove all but the ``keep`` newest, ``newest`` being one of them; (removed, left)."""
+        held = sorted(self._held(), key=lambda path: (path.name != newest, -path.stat().st_mtime_ns, path.name))
+        for path in held[keep:]:
+            path.unlink(missing_ok=True)
+        return len(held[keep:]), len(held[:keep])
+
+    def find(self, name: str) -> Path | None:
+        """The file of that name, if this subject made it and may read all of it."""
+        path = self._folder / name
+        return path if _NAME.match(name) and path.is_file() and self._reads(path) else None
+
+    def _held(self) -> Iterator[Path]:
+        return (path for path in self._folder.glob("*.jsonl") if _NAME.match(path.name) and self._reads(path))
+
+    def _reads(self, path: Path) -> bool:
+        try:
+            with path.open("rb") as file:
+                layers = orjson.loads(file.readline(_FIRST_LINE))["layers"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return {layer_from_name(layer) for layer in layers} <= self._layers
+
+    def _sweep(self) -> None:
+        """Remove what a process that died left unfinished."""
+        for part in self._folder.glob(".*.part"):
+            with contextlib.suppress(OSError):
+                if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    part.unlink()

@@ -1,0 +1,159 @@
+"""Statements that read a tenant's partitions page by page and write them again under another data id.
+
+A page starts behind a key and its order is that of an index, so that reading on costs the page alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.store.statement import statement
+
+__all__ = [
+    "ALIASES",
+    "COUNT_MERGED",
+    "COUNT_STORED",
+    "EDGES",
+    "FIND_DOUBLES",
+    "NODES",
+    "NODES_BY_ID",
+    "WRITE_ALIASES",
+    "WRITE_EDGES",
+    "WRITE_NODES",
+]
+
+_NODE: Final = """[k IN keys(n) WHERE NOT k IN ['tenant', 'layer', 'partition', 'names', 'words', 'thread', 'position']
+      AND ($vectors OR NOT k IN ['embedding', 'embedding_of'])
+      | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END, n[k] IS :: ZONED DATETIME]]"""
+
+NODES: Final = statement(
+    "moving.page_nodes",
+    f"""
+    MATCH (n:Entity {{tenant: $tenant}}) USING INDEX n:Entity(tenant, layer, id)
+    WHERE n.layer IN $layers AND n.layer = $of AND n.id > $after
+    WITH n ORDER BY n.tenant, n.layer, n.id LIMIT $limit
+    RETURN n.id AS id, {_NODE} AS properties
+    """,
+)
+
+NODES_BY_ID: Final = statement(
+    "moving.read_nodes",
+    f"""
+    UNWIND $ids AS id
+    MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers AND n.layer = $of
+    RETURN n.id AS id, {_NODE} AS properties ORDER BY id
+    """,
+)
+
+ALIASES: Final = statement(
+    "moving.page_aliases",
+    """
+    MATCH (x:Alias {tenant: $tenant}) USING INDEX x:Alias(tenant, layer, id)
+    WHERE x.layer IN $layers AND x.layer = $of AND x.id > $after
+    WITH x ORDER BY x.tenant, x.layer, x.id LIMIT $limit
+    RETURN x.id AS id, x.target AS target, x.name AS name
+    """,
+)
+
+EDGES: Final = statement(
+    "moving.page_edges",
+    """
+    MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+    WHERE a.layer IN $layers AND a.layer = $of AND a.id >= $source
+    MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+    WITH a, r, a.id AS source, type(r) AS relation, b.id AS target
+    WHERE source > $source OR relation > $relation OR (relation = $relation AND target > $target)
+    WITH a, r, source, relation, target ORDER BY a.tenant, a.layer, source, relation, target LIMIT $limit
+    RETURN source, relation, target, [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+      | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END, r[k] IS :: ZONED DATETIME]]
+      AS properties
+    """,
+)
+
+COUNT_MERGED: Final = statement(
+    "moving.count_merged",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.id IS NOT NULL
+      RETURN count(DISTINCT n.id) AS nodes
+    }
+    CALL {
+      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+      RETURN count(DISTINCT [a.id, type(r), b.id]) AS edges
+    }
+    RETURN nodes, edges
+    """,
+)
+
+COUNT_STORED: Final = statement(
+    "moving.count_stored",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.id IS NOT NULL
+      RETURN count(n) AS nodes
+    }
+    CALL {
+      MATCH (x:Alias {tenant: $tenant}) WHERE x.layer IN $layers AND x.id IS NOT NULL
+      RETURN count(x) AS aliases
+    }
+    CALL {
+      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+      RETURN count(r) AS edges
+    }
+    RETURN nodes, aliases, edges
+    """,
+)
+
+FIND_DOUBLES: Final = statement(
+    "moving.find_doubles",
+    """
+    MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+    WHERE a.layer IN $layers AND a.id IS NOT NULL
+    MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+    WITH a, type(r) AS relation, b, count(*) AS copies WHERE copies > 1
+    RETURN count(*) AS doubles
+    """,
+)
+
+WRITE_NODES: Final = statement(
+    "moving.write_nodes",
+    """
+    UNWIND $rows AS row
+    MERGE (n:Entity {tenant: $tenant, layer: $layer, id: row.id})
+    SET n += row.fields
+    SET n.partition = $partition
+    SET n:$(row.label)
+    RETURN count(*) AS written
+    """,
+    writes=True,
+)
+
+WRITE_ALIASES: Final = statement(
+    "moving.write_aliases",
+    """
+    UNWIND $rows AS row
+    MERGE (x:Alias {tenant: $tenant, layer: $layer, id: row.id})
+    SET x.target = row.target, x.name = row.name
+    RETURN count(*) AS written
+    """,
+    writes=True,
+)
+
+# The data id is new and one process fills it, so nothing is there that a MERGE could find.
+WRITE_EDGES: Final = statement(
+    "moving.write_edges",
+    """
+    UNWIND $rows AS row
+    MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row.source}),
+          (b:Entity {tenant: $tenant, layer: $layer, id: row.target})
+    CREATE (a)-[r:$(row.relation)]->(b)
+    SET r = row.fields
+    SET r.tenant = $tenant, r.layer = $layer
+    RETURN collect(row.line) AS written
+    """,
+    writes=True,
+)
