@@ -45,12 +45,18 @@ EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
         **dict.fromkeys(("type", "after", "min_confidence")),
         **dict.fromkeys(("brief", "current_only"), True),
         "asked": ({"id": "x", "fuzzy": "names:x~1"},),
+        "force": True,
+        "least": 0.5,
+        "rules": (("WORKS_AT", ("Person",), ("Organization",)),),
         "min_weight": 0.5,
         "at": datetime(2026, 1, 1, tzinfo=UTC),
         "believed": True,
         "now": datetime(2026, 1, 1, tzinfo=UTC),
+        "since": datetime(2026, 1, 1, tzinfo=UTC),
         "sort": "confidence",
+        "thread": "x",
         "triples": (("x", "KNOWS", "x"),),
+        "vectors": ({"id": "x", "layer": "x", "seen": "x", "embedding": (0.5,), "place": 0},),
     }
 )
 """A value of the usual type for every parameter of the tools' statements but vectors, by name."""
@@ -71,7 +77,7 @@ async def plan_ahead(database: Database, rooms: Collection[str], *, dimension: i
     for statement in list(REGISTERED.values()):
         if statement.control or statement.name.split(".")[0] not in rooms:
             continue
-        if not statement.parameters <= examples.keys() or (_VECTOR in statement.parameters) != (dimension is not None):
+        if not statement.parameters <= examples.keys() or _compares(statement) != (dimension is not None):
             continue
         session = database.session(_SCOPE, deadline=Deadline.after(_SECONDS), request_id="plans")
         try:
@@ -84,6 +90,11 @@ async def plan_ahead(database: Database, rooms: Collection[str], *, dimension: i
             planned += 1
     log.info("planned", statements=planned, seconds=round(time.monotonic() - began, 1))
     return planned
+
+
+def _compares(statement: Statement) -> bool:
+    """Whether it needs the vector index."""
+    return _VECTOR in statement.parameters or "VECTOR INDEX" in statement.text
 
 
 async def _run(session: TenantSession, statement: Statement, examples: Mapping[str, Any]) -> None:

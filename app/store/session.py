@@ -6,6 +6,7 @@ A :class:`TenantSession` adds tenant and layers to every statement itself (desig
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from app.context import Deadline, Scope
@@ -19,6 +20,7 @@ from app.store.statement import INJECTED, REGISTERED, Statement
 __all__ = ["ControlSession", "TenantSession", "Writing"]
 
 T = TypeVar("T")
+Bind = Callable[[Statement, Mapping[str, Any]], Mapping[str, Any]]
 
 CONTROL_SECONDS: Final = 10.0
 
@@ -77,7 +79,7 @@ class TenantSession:
             raise Forbidden("this connection may not write; grant it a layer to write to")
 
         async def whole(run: Run) -> Json:
-            writing = Writing(self.bind, run)
+            writing = Writing(self.bind, run, self._into)
             if idempotency is None:
                 return await work(writing)
             answer = await claim(run, self.scope, idempotency)
@@ -97,6 +99,12 @@ class TenantSession:
         for name in statement.injected:
             bound[name] = self._bound[name] if name in self._bound else self._inject(name)
         return bound
+
+    def _into(self, layer: str) -> Bind:
+        if layer not in self.scope.writable:
+            raise Forbidden("this connection may not write to every layer that this changes; grant it those layers")
+        scope = replace(self.scope, write_layer=layer)
+        return TenantSession(self._execution, scope, self.deadline, self._trace.request_id).bind
 
     def _inject(self, name: str) -> Any:
         scope = self.scope
@@ -122,15 +130,30 @@ class TenantSession:
 class Writing:
     """The inside of a write, of a tenant's records or of control records."""
 
-    __slots__ = ("_bind", "_run")
+    __slots__ = ("_bind", "_into", "_run")
 
-    def __init__(self, bind: Callable[[Statement, Mapping[str, Any]], Mapping[str, Any]], run: Run) -> None:
+    def __init__(self, bind: Bind, run: Run, into: Callable[[str], Bind] | None = None) -> None:
         self._bind = bind
         self._run = run
+        self._into = into
 
     async def run(self, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
         """Rows of a statement, reading or writing, in this transaction."""
         return await self._run(statement, self._bind(statement, parameters))
+
+    def into(self, layer: str) -> Writing:
+        """The same transaction with ``layer``, as the data spells it, as the one that new records go to.
+
+        Raises:
+            Forbidden: the scope may not write there.
+        """
+        if self._into is None:
+            raise TypeError("control records lie in no layer")
+        return Writing(self._into(layer), self._run, self._into)
+
+    def control(self) -> Writing:
+        """The same transaction for control records that belong to the change (audit, undo): for this room's stores."""
+        return Writing(_control, self._run)
 
 
 class ControlSession:

@@ -1,4 +1,4 @@
-"""Removing what has expired, beside the calls: idempotency keys and revocations."""
+"""Removing what has expired, beside the calls: idempotency keys, changes that could be undone, revocations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from app.store.control.revocations import Revocations
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["keep_swept", "sweep"]
+__all__ = ["keep_swept", "sweep", "sweep_changes"]
 
 _SWEPT_AT_ONCE: Final = 1000
+_LARGE_SWEPT_AT_ONCE: Final = 50
 
 SWEEP: Final = statement(
     "idempotency.sweep_expired",
@@ -22,6 +23,17 @@ SWEEP: Final = statement(
     MATCH (i:_Idempotency) WHERE i.created_at < datetime() - duration('PT24H')
     WITH i LIMIT $limit
     DETACH DELETE i
+    RETURN count(*) AS swept
+    """,
+    writes=True,
+    control=True,
+)
+SWEEP_CHANGES: Final = statement(
+    "undo.sweep_expired",
+    """
+    MATCH (u:_Undo) WHERE u.expires_at <= $now
+    WITH u LIMIT $limit
+    DELETE u
     RETURN count(*) AS swept
     """,
     writes=True,
@@ -42,12 +54,28 @@ async def sweep(control: ControlSession) -> int:
     return await control.write(work)
 
 
+async def sweep_changes(control: ControlSession, now: float) -> int:
+    """Remove up to 50 changes that can no longer be undone at ``now`` (Unix seconds); how many went.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+
+    async def work(writing: Writing) -> int:
+        swept = await writing.run(SWEEP_CHANGES, now=int(now * 1000), limit=_LARGE_SWEPT_AT_ONCE)
+        return int(swept[0]["swept"])
+
+    return await control.write(work)
+
+
 async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
     """Sweep every ``every`` seconds, for ever; a database that is away is asked again next time."""
     revocations = Revocations(control)
     while True:
         with contextlib.suppress(CallError):
             while await sweep(control) == _SWEPT_AT_ONCE:
+                pass
+            while await sweep_changes(control, time.time()) == _LARGE_SWEPT_AT_ONCE:
                 pass
             await revocations.sweep(time.time())
         await asyncio.sleep(every)

@@ -25,6 +25,7 @@ UNIQUE: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_Invitation", ("digest",)),
     ("_Invitation", ("id",)),
     ("_Membership", ("id",)),
+    ("_Move", ("id",)),
     ("_Once", ("id",)),
     ("_Passkey", ("id",)),
     ("_Password", ("id",)),

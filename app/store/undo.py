@@ -1,0 +1,289 @@
+"""What is kept of a change so that it can be undone (partition rule 18).
+
+A tool that changes what exists reads images before and after, inside its own transaction::
+
+    recording = Recording(session.scope, call.tool, days=settings.store.undo_days)
+
+    async def work(writing: Writing) -> Json:
+        before = await recording.before(writing, ids=neighbours, around=[id_])     # locks them too
+        ...                                                                       # the tool's own statements
+        undo_id = await recording.after(writing, before, summary=f"deleted {name}")
+        return {..., "undo_id": undo_id}
+
+``ids`` are the entities (and aliases) whose copies may change, ``around`` those that may come or go with all of their
+relations, ``triples`` single relations (source, relation, target) that may change. Name everything that the change
+writes to, what it creates included: what was not named is not restored. Only what differs is kept, in one record of
+the same transaction, in the layers that differ. ``work`` may run several times: a recording holds no state.
+
+:meth:`Recording.undo` restores exactly that, or refuses naming what has changed since, and records itself: undoing an
+undo does the change again. A record belongs to a data id; it is there only for who may write every layer of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from app.context import Scope
+from app.errors import Conflict, InternalError, NotFound
+from app.store.images import Asked, Image, Images, Key, marks, read_images, restore, spelt
+from app.store.session import ControlSession, Writing
+from app.store.statement import statement
+
+__all__ = ["LARGEST", "Change", "Recording", "Undone", "changes"]
+
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of one record, compressed: a larger change is refused and rolled back."""
+
+_SHOWN: Final = 20
+_DAY_MS: Final = 86_400_000
+_QUIET: Final = frozenset({"names", "words", "thread", "position", "embedding", "embedding_of", "partition"})
+"""Properties that only follow others: not worth naming where others are named."""
+
+RECORD: Final = statement(
+    "undo.record_change",
+    """
+    CREATE (u:_Undo {id: $id, tenant: $of, layers: $touched, tool: $tool, subject: $subject, at: $at,
+                     expires_at: $expires_at, summary: $summary, images: $images})
+    """,
+    writes=True,
+    control=True,
+)
+FIND: Final = statement(
+    "undo.find_change",
+    """
+    MATCH (u:_Undo {id: $id, tenant: $of})
+    WHERE u.expires_at > $at AND all(layer IN u.layers WHERE layer IN $may)
+    SET u.asked_at = $at
+    RETURN u.id AS id, u.layers AS layers, u.tool AS tool, u.subject AS subject, u.at AS at,
+           u.expires_at AS expires_at, u.summary AS summary, u.undone_by AS undone_by, u.images AS images
+    """,
+    writes=True,
+    control=True,
+)
+USE: Final = statement(
+    "undo.mark_undone",
+    "MATCH (u:_Undo {id: $id, tenant: $of}) SET u.undone_by = $by",
+    writes=True,
+    control=True,
+)
+LIST: Final = statement(
+    "undo.list_changes",
+    """
+    MATCH (u:_Undo {tenant: $of})
+    WHERE u.at <= $until AND NOT (u.at = $until AND u.id >= $before) AND u.expires_at > $at AND u.undone_by IS NULL
+      AND all(layer IN u.layers WHERE layer IN $may)
+    RETURN u.id AS id, u.layers AS layers, u.tool AS tool, u.subject AS subject, u.at AS at,
+           u.expires_at AS expires_at, u.summary AS summary, u.undone_by AS undone_by
+    ORDER BY u.at DESC, u.id DESC LIMIT $limit
+    """,
+    control=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that can be undone. Moments are Unix milliseconds; layers as the data spells them."""
+
+    id: str
+    layers: tuple[str, ...]
+    tool: str
+    subject: str
+    at: int
+    expires_at: int
+    summary: str
+    undone_by: str | None
+    """Id of the change that undid it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What undoing did: numbers of records made as they were before, and the change that it is itself."""
+
+    change: Change
+    entities: int
+    relations: int
+    aliases: int
+    undo_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Records the changes of one call. ``scope`` is the one that the call's session was opened with."""
+
+    scope: Scope
+    tool: str
+    days: int
+
+    async def before(
+        self,
+        writing: Writing,
+        ids: Iterable[str] = (),
+        *,
+        around: Iterable[str] = (),
+        triples: Iterable[tuple[str, str, str]] = (),
+    ) -> Images:
+        """Lock what the change may touch and read it: one round trip.
+
+        Raises:
+            Conflict: it touches more relations than can be undone.
+        """
+        return await read_images(writing, Asked.of(ids, around, triples))
+
+    async def after(self, writing: Writing, before: Images, *, summary: str) -> str | None:
+        """Read the same again and record what differs; the id of the record, None when nothing does.
+
+        ``summary`` is shown to those who may undo the change.
+
+        Raises:
+            Conflict: the change is too large to be undone; nothing of it is applied.
+        """
+        now = await read_images(writing, before.asked)
+        return await self._record(writing, before.records, now.records, summary)
+
+    async def _record(
+        self, writing: Writing, before: Mapping[Key, Image], after: Mapping[Key, Image], summary: str
+    ) -> str | None:
+        keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        if not keys:
+            return None
+        kept = [[key, before.get(key), marks(after[key]) if key in after else None] for key in keys]
+        images = zlib.compress(orjson.dumps(kept), 1)
+        if len(images) > LARGEST:
+            raise Conflict(
+                f"this change is too large to be undone later ({len(images) // 2**20} MiB of {LARGEST // 2**20}); "
+                "do it in smaller parts. Nothing was applied."
+            )
+        now = int(time.time() * 1000)
+        id_ = f"un-{secrets.token_hex(12)}"
+        await writing.control().run(
+            RECORD,
+            id=id_,
+            of=self.scope.tenant,
+            touched=sorted({key[1] for key in keys}),
+            tool=self.tool,
+            subject=self.scope.subject,
+            at=now,
+            expires_at=now + self.days * _DAY_MS,
+            summary=summary,
+            images=images,
+        )
+        return id_
+
+    async def undo(self, writing: Writing, id_: str) -> Undone:
+        """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
+
+        Raises:
+            NotFound: there is no such change for this scope, or it has expired.
+            Conflict: it was undone already, or what it touched has changed since; nothing was applied.
+        """
+        change, before, after = await self._found(writing, id_)
+        present = await read_images(writing, _asked(before))
+        changed = list(_since(before, after, present.records))
+        if changed:
+            raise Conflict(_refusal(changed))
+        await restore(writing, before, present.records)
+        restored = await read_images(writing, present.asked)
+        if any(restored.records.get(key) != image for key, image in before.items()):
+            raise InternalError("what was restored differs from what was recorded; nothing was applied")
+        summary = f"undid: {change.summary}" if not change.summary.startswith("undid: ") else change.summary[7:]
+        undo_id = await self._record(writing, present.records, restored.records, summary)
+        await writing.control().run(USE, id=id_, of=self.scope.tenant, by=undo_id or "nothing")
+        kinds = [key[0] for key in before]
+        return Undone(change, kinds.count("entity"), kinds.count("relation"), kinds.count("alias"), undo_id or "")
+
+    async def _found(
+        self, writing: Writing, id_: str
+    ) -> tuple[Change, dict[Key, Image | None], dict[Key, dict[str, str] | None]]:
+        rows = await writing.control().run(
+            FIND, id=id_, of=self.scope.tenant, at=int(time.time() * 1000), may=list(self.scope.writable)
+        )
+        if not rows:
+            raise NotFound(
+                "there is no change with this id that this connection may undo, or it has expired; graph_undo without "
+                "an id lists those that it may. Nothing was applied."
+            )
+        row = rows[0]
+        kept = orjson.loads(zlib.decompress(row.pop("images")))
+        change = _change(row)
+        if change.undone_by is not None:
+            raise Conflict(
+                f"this change was undone already; to make it again, undo {change.undone_by}. Nothing was applied."
+            )
+        return change, {tuple(key): image for key, image, _ in kept}, {tuple(key): after for key, _, after in kept}
+
+
+async def changes(
+    control: ControlSession, scope: Scope, *, until: tuple[int, str] | None = None, limit: int = 20
+) -> list[Change]:
+    """Changes that ``scope`` may undo, newest first; ``until`` is (at, id) of the last one of the page before.
+
+    ``control`` is the database's control session, with the call's deadline.
+    """
+    at, before = until or (2**53, "~")
+    rows = await control.read(
+        LIST,
+        of=scope.tenant,
+        until=at,
+        before=before,
+        at=int(time.time() * 1000),
+        may=list(scope.writable),
+        limit=limit,
+    )
+    return [_change(row) for row in rows]
+
+
+def _change(row: Mapping[str, Any]) -> Change:
+    return Change(**{**row, "layers": tuple(row["layers"])})
+
+
+def _asked(before: Mapping[Key, Image | None]) -> Asked:
+    """All that was recorded, the ends of relations, and whatever hangs now on what is to go."""
+    nodes = {key[2] for key in before if key[0] != "relation"}
+    triples = {(key[2], key[3], key[4]) for key in before if key[0] == "relation"}
+    going = {key[2] for key, image in before.items() if key[0] == "entity" and image is None}
+    return Asked.of(nodes | {end for triple in triples for end in triple[::2]}, going, triples)
+
+
+def _since(
+    before: Mapping[Key, Image | None], after: Mapping[Key, dict[str, str] | None], present: Mapping[Key, Image]
+) -> Iterable[str]:
+    """What has changed since, as sentences without a full stop."""
+    for key, mark in after.items():
+        now = marks(present[key]) if key in present else None
+        if now == mark:
+            continue
+        if mark is None:
+            yield f"{spelt(key)} is new"
+        elif now is None:
+            yield f"{spelt(key)} is gone"
+        else:
+            yield f"{spelt(key)} has changed ({_differing(mark, now)})"
+    going = {key[1:] for key, image in before.items() if key[0] == "entity" and image is None}
+    for key in sorted(present):
+        if key[0] == "relation" and key not in after and {(key[1], key[2]), (key[1], key[4])} & going:
+            yield f"{spelt(key)} is new"
+    for layer, end in sorted(_ends(before)):
+        if ("entity", layer, end) not in present and not before.get(("entity", layer, end)):
+            yield f"entity {end!r} is gone"
+
+
+def _ends(before: Mapping[Key, Image | None]) -> Collection[tuple[str, str]]:
+    """(layer, id) of the ends of every relation that is to be there again."""
+    return {(key[1], end) for key, image in before.items() if key[0] == "relation" and image for end in key[2::2]}
+
+
+def _differing(mark: Mapping[str, str], now: Mapping[str, str]) -> str:
+    names = {name for name in mark.keys() | now.keys() if mark.get(name) != now.get(name)}
+    return ", ".join(sorted(names - _QUIET or names))
+
+
+def _refusal(changed: Sequence[str]) -> str:
+    shown = "; ".join(changed[:_SHOWN]) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+    return f"this can no longer be undone, since what it touched is not as it left it: {shown}. Nothing was applied."
