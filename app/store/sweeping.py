@@ -1,4 +1,4 @@
-"""Removing what has expired, beside the calls: idempotency keys, changes that could be undone, revocations."""
+"""Removing what has expired, beside the calls: idempotency keys, changes that could be undone, revocations, old runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Final
 
 from app.errors import CallError
 from app.store.control.revocations import Revocations
+from app.store.control.run_events import RunEvents
+from app.store.control.runs import RunStore
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -16,6 +18,9 @@ __all__ = ["keep_swept", "sweep", "sweep_changes"]
 
 _SWEPT_AT_ONCE: Final = 1000
 _LARGE_SWEPT_AT_ONCE: Final = 50
+_DAY: Final = 24 * 3600 * 1000
+_RUNS_KEPT: Final = 400 * _DAY
+_REPORTS_KEPT: Final = 180 * _DAY
 
 SWEEP: Final = statement(
     "idempotency.sweep_expired",
@@ -78,4 +83,7 @@ async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
             while await sweep_changes(control, time.time()) == _LARGE_SWEPT_AT_ONCE:
                 pass
             await revocations.sweep(time.time())
+            now = int(time.time() * 1000)
+            await RunStore(control).sweep(now - _RUNS_KEPT)
+            await RunEvents(control).sweep(now - _REPORTS_KEPT)
         await asyncio.sleep(every)

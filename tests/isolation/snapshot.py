@@ -24,7 +24,7 @@ RETURN 'relation' AS kind, a.tenant AS tenant, a.layer AS layer, a.id + '>' + b.
 
 _REST = """
 CYPHER 25
-MATCH (n) WHERE n.tenant IS NULL OR NOT n.tenant IN $tenants
+MATCH (n) WHERE n.tenant IS NULL OR NOT n.tenant IN $tenants + $trail
 RETURN labels(n) AS labels, n.tenant AS tenant, n.layer AS layer, count(*) AS many, sum(size(keys(n))) AS properties
 """
 
@@ -41,7 +41,8 @@ async def outside(database: Database, tenants: Collection[str], opened: str, lay
             held = orjson.dumps(sorted(row["held"], key=lambda pair: str(pair[0])))
             name = "|".join([row["kind"], row["tenant"], str(row["layer"]), str(row["id"]), *sorted(row["labels"])])
             found[name] = hashlib.sha256(held).hexdigest()
-        for row in await (await session.run(_REST, tenants=list(tenants))).data():
+        trail = [f"tn-{opened}"]  # its audit, which may grow
+        for row in await (await session.run(_REST, tenants=list(tenants), trail=trail)).data():
             name = f"rest|{sorted(row['labels'])}|{row['tenant']}|{row['layer']}"
             found[name] = f"{row['many']} {row['properties']}"
     return found

@@ -58,6 +58,16 @@ def _batch(caller: Caller, entities: Sequence[Any], relations: Sequence[Any] = (
     return Step(caller, "graph_relate", {"batch": {"entities": list(entities), "relations": list(relations), **more}})
 
 
+def _led(caller: Caller, session: str, changelog: str) -> list[Step]:
+    """A run that read a conversation, said something of it, and is over."""
+    return [
+        Step(caller, "graph_run", {"action": "begin", "source": changelog}),
+        Step(caller, "graph_run", {"action": "progress", "session_id": session, "through": "2025-06-01", "edges": 2}),
+        Step(caller, "graph_audit", {"event": "transcript_end", "data": {"session_id": session, "note": changelog}}),
+        Step(caller, "graph_run", {"action": "finish", "changelog": changelog}),
+    ]
+
+
 VISIBLE: dict[str, Sequence[Step]] = {
     "memory": (
         _batch(
@@ -120,6 +130,7 @@ VISIBLE: dict[str, Sequence[Step]] = {
                 _relation("Ada Lovelace", "LOCATED_IN", "Paris", valid_at="2021-01-01"),
             ],
         ),
+        *_led(WIDE, "first talk", "Ada leads Apollo"),
     )
 }
 """What the readers may see, by toolset."""
@@ -184,6 +195,7 @@ def _hidden(caller: Caller, mark: str) -> list[Step]:
                 "idempotency_key": "the same key",
             },
         ),
+        *_led(caller, "second talk", f"{secret} learnt"),
     ]
 
 

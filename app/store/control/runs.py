@@ -65,7 +65,8 @@ LIST = statement(
     """
     MATCH (r:_Run {tenant: $owner})
     WHERE ($kinds = [] OR r.kind IN $kinds) AND ($states = [] OR r.state IN $states)
-      AND ($holder = '' OR r.holder = $holder) AND all(layer IN r.layers WHERE layer IN $readable)
+      AND ($subject = '' OR r.subject = $subject) AND ($id = '' OR r.id = $id)
+      AND all(layer IN r.layers WHERE layer IN $readable)
     RETURN r {.*} AS run
     ORDER BY r.begun_at DESC, r.id DESC LIMIT $limit
     """,
@@ -137,6 +138,8 @@ class Run:
     errors: int = 0
     changelog: str = ""
     reason: str = ""
+    resumes: str = ""
+    """The interrupted run of another device that this one goes on with."""
 
     def state_at(self, now: int) -> State:
         """What it is now: a running one whose lease is over has expired."""
@@ -197,7 +200,8 @@ class RunStore:
         *,
         kinds: Sequence[Kind] = (),
         states: Sequence[State] = (),
-        holder: str = "",
+        subject: str = "",
+        id_: str = "",
         limit: int = 20,
     ) -> list[Run]:
         """Runs that these layers may see, the latest first. ``states`` are the stored ones: see ``Run.state_at``."""
@@ -207,7 +211,8 @@ class RunStore:
             readable=sorted(layers),
             kinds=list(kinds),
             states=list(states),
-            holder=holder,
+            subject=subject,
+            id=id_,
             limit=max(1, min(limit, MOST)),
         )
         return [_run(row["run"]) for row in rows]
