@@ -1,4 +1,4 @@
-"""Removing what has expired, beside the calls: idempotency keys, changes that could be undone, revocations, old runs."""
+"""Removing what has expired, beside the calls: idempotency keys, undo records, revocations, old runs."""
 
 from __future__ import annotations
 
