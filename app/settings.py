@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 __all__ = [
     "EdgeSettings",
     "EmbeddingSettings",
+    "IngestSettings",
     "LimitSettings",
     "MemorySettings",
     "OAuthSettings",
@@ -324,6 +325,30 @@ class MemorySettings(_Room):
         return {name.strip(): float(rate) for name, rate in pairs}
 
 
+class IngestSettings(_Room):
+    """Documents and transcripts that people send."""
+
+    ingest_file_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, description="Largest file, bytes.")
+    quota_file_bytes: int = Field(default=5 * 1024**3, ge=1024, description="Bytes of all files of one tenant.")
+    quota_files: int = Field(default=20_000, ge=1, description="Files of one tenant.")
+    ingest_directories: CommaList = Field(
+        default=(),
+        description="Folders on this machine from which operators may queue files by `file_path`. Default: none.",
+    )
+    upload_seconds: float = Field(default=600, gt=0, description="Longest time that one upload may take, seconds.")
+    concurrent_uploads: int = Field(default=4, ge=1, description="Uploads of one tenant under way at once.")
+    upload_days: float = Field(
+        default=7, gt=0, description="Days that a resumable upload is kept after its last byte, unless it is whole."
+    )
+    convert_seconds: float = Field(default=120, gt=0, description="Longest conversion of one document, seconds.")
+    convert_megabytes: int = Field(
+        default=4096, ge=512, description="Address space of the converter's process, MiB; about a tenth is used."
+    )
+    claim_seconds: float = Field(
+        default=1800, gt=0, description="Time that a run has for a document it claimed before another may, seconds."
+    )
+
+
 class EmbeddingSettings(_Room):
     """The embedding model."""
 
@@ -359,6 +384,7 @@ class Settings:
         limits: LimitSettings | None = None,
         memory: MemorySettings | None = None,
         embedding: EmbeddingSettings | None = None,
+        ingest: IngestSettings | None = None,
     ) -> None:
         self.run = run or RunSettings()
         self.edge = edge or EdgeSettings()
@@ -368,6 +394,7 @@ class Settings:
         self.limits = limits or LimitSettings()
         self.memory = memory or MemorySettings()
         self.embedding = embedding or EmbeddingSettings()
+        self.ingest = ingest or IngestSettings()
 
     def having(self, *, run: RunSettings | None = None, store: StoreSettings | None = None) -> Settings:
         """The same settings but for the rooms that are given."""
@@ -380,6 +407,7 @@ class Settings:
             limits=self.limits,
             memory=self.memory,
             embedding=self.embedding,
+            ingest=self.ingest,
         )
 
     @cached_property

@@ -26,17 +26,18 @@ class Authenticate:
     """Puts the principal of the bearer token into the request's context, or answers 401.
 
     ``scopes`` are those that a first connection should ask for; every challenge names the same ones.
-    Only the resource itself is guarded; other paths pass.
+    Only the path ``at`` and those below are guarded; others pass.
     """
 
-    def __init__(self, app: ASGIApp, verifier: Verifier, *, scopes: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, verifier: Verifier, *, scopes: Iterable[str], at: str = ENDPOINT) -> None:
         self._app = app
+        self._at = at
         self._verifier = verifier
         self._scopes = frozenset(scopes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Identify the caller and go on, or refuse."""
-        if scope["type"] != "http" or scope["path"] != ENDPOINT:
+        if scope["type"] != "http" or not f"{scope['path']}/".startswith(f"{self._at}/"):
             await self._app(scope, receive, send)
             return
         context = context_of(scope)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.edge.answers import problem
 
-__all__ = ["BodyLimit", "BodyRefused"]
+__all__ = ["SECONDS", "BodyLimit", "BodyRefused"]
 
 DRAINED: Final = 16 * 1024 * 1024
 DRAIN_SECONDS: Final = 2.0
@@ -32,18 +32,27 @@ class BodyRefused(Exception):
         self.message = message
 
 
-class BodyLimit:
-    """``limit_of(scope)`` is the largest body in bytes; ``seconds`` the time for all of it, from the first read."""
+SECONDS: Final = 20.0
 
-    def __init__(self, app: ASGIApp, *, limit_of: Callable[[Scope], int], seconds: float = 20.0) -> None:
+
+class BodyLimit:
+    """``limit_of(scope)`` is the largest body in bytes, ``seconds_of(scope)`` the time for it, from the first read."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limit_of: Callable[[Scope], int],
+        seconds_of: Callable[[Scope], float] = lambda _: SECONDS,
+    ) -> None:
         self.app = app
         self._limit_of = limit_of
-        self._seconds = seconds
+        self._seconds_of = seconds_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Go on with a body that is counted and timed."""
         limit = self._limit_of(scope)
-        body = _Body(receive, send, limit, self._seconds)
+        body = _Body(receive, send, limit, self._seconds_of(scope))
         declared = Headers(scope=scope).get("content-length", "0")
         if declared.isdigit() and int(declared) > limit:
             await _refuse(scope, receive, send, _too_large(limit))

@@ -13,16 +13,23 @@ __all__ = ["Routes", "pages"]
 
 
 class Routes:
-    """``apps`` by exact path (a trailing slash is the same path), then ``otherwise``."""
+    """``apps`` by exact path (a trailing slash is the same path), ``below`` by the first part of it, ``otherwise``."""
 
-    def __init__(self, apps: Mapping[str, ASGIApp], *, otherwise: ASGIApp = not_found) -> None:
+    def __init__(
+        self,
+        apps: Mapping[str, ASGIApp],
+        *,
+        below: Mapping[str, ASGIApp] | None = None,
+        otherwise: ASGIApp = not_found,
+    ) -> None:
         self._apps = dict(apps)
+        self._below = dict(below or {})
         self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app."""
         path = scope["path"].rstrip("/")
-        app = self._apps.get(path)
+        app = self._apps.get(path) or self._below.get("/".join(path.split("/", 2)[:2]))
         if app is not None:  # the stages behind compare paths: they see one spelling only
             await app({**scope, "path": path}, receive, send)
         else:

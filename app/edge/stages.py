@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Scope
 from app.edge.access_log import AccessLog
 from app.edge.admission import Admission, LoopLag
 from app.edge.answers import problem
-from app.edge.body_limit import BodyLimit
+from app.edge.body_limit import SECONDS, BodyLimit
 from app.edge.context import Stage
 from app.edge.drain import Drain, InFlight
 from app.edge.errors import Errors
@@ -30,6 +30,10 @@ __all__ = ["Instruments", "edge"]
 
 INGEST_BODY: Final = 6 * 1024 * 1024
 """Largest body of ``graph_ingest``: a document of 2 MB in base64, and JSON's escapes (design §8)."""
+
+
+FORM_BYTES: Final = 1024 * 1024
+"""What a form may have around its files."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
         partial(InFlight, drain=instruments.drain),
         partial(Host, addresses=settings.addresses),
         partial(Origin, allowed=origins),
-        partial(BodyLimit, limit_of=partial(_largest_body, settings)),
+        partial(BodyLimit, limit_of=partial(_largest_body, settings), seconds_of=partial(_body_seconds, settings)),
     )
 
 
@@ -83,7 +87,17 @@ def _busy(scope: Scope) -> ASGIApp:
     return problem(scope, 503, "overloaded", message, headers={"retry-after": "1"}, retryable=True)
 
 
+def _body_seconds(settings: Settings, scope: Scope) -> float:
+    return settings.ingest.upload_seconds if _is_upload(scope) else SECONDS
+
+
+def _is_upload(scope: Scope) -> bool:
+    return f"{scope['path']}/".startswith("/ingest/")
+
+
 def _largest_body(settings: Settings, scope: Scope) -> int:
+    if _is_upload(scope):
+        return settings.ingest.ingest_file_bytes + FORM_BYTES
     if scope["path"].rstrip("/") != "/mcp":
         return settings.edge.oauth_body_limit
     if Headers(scope=scope).get("mcp-name") == "graph_ingest":

@@ -26,7 +26,7 @@ def kind_of(tool: Tool) -> Kind:
 class Limits:
     """Spends by (tenant, client), never by network address: all users of a hosted connector share a few of those."""
 
-    def __init__(self, settings: LimitSettings, *, pool_size: int) -> None:
+    def __init__(self, settings: LimitSettings, *, pool_size: int, uploads: int = 4) -> None:
         self.bucket = _bucket(settings)
         self._rate = Rate(settings.calls_per_minute, settings.burst)
         self.bulkhead = Bulkhead(
@@ -40,6 +40,13 @@ class Limits:
             wait=settings.queue_seconds,
             # A tenant that only waits must not use up the requests that may be open.
             queue=max(1, settings.open_requests // 4),
+        )
+        # An upload waits for its sender, not for the database: it takes no call's place.
+        self.uploads = Bulkhead(
+            slots=dict.fromkeys(Kind, uploads),
+            total=max(uploads, settings.open_requests // 8),
+            wait=settings.queue_seconds,
+            queue=max(1, settings.open_requests // 16),
         )
         self.deadlines = Deadlines(settings)
 
@@ -60,12 +67,27 @@ class Limits:
         async with self.bulkhead.slot(context.principal.tenant, kind_of(tool)):
             yield context.due(deadline)
 
+    @asynccontextmanager
+    async def upload(self, context: RequestContext, tool: Tool) -> AsyncIterator[None]:
+        """Let an upload, which costs what a call of ``tool`` does, run inside the block.
+
+        Raises:
+            RateLimited: the bucket is empty. Overloaded: no slot became free in time.
+        """
+        if context.principal is None:
+            raise InternalError("an upload reached the limits without a principal")
+        await self._spend(context.principal, tool)
+        async with self.uploads.slot(context.principal.tenant, Kind.WRITE):
+            yield
+
     async def close(self) -> None:
         """Let go of the bucket's connections."""
         await self.bucket.close()
 
     async def _spend(self, principal: Principal, tool: Tool | None) -> None:
         cost = int(tool.cost if tool is not None else Cost.PLAIN)
+        if cost == Cost.NOTHING:
+            return
         seconds = await self.bucket.spend(f"{principal.tenant}\0{principal.client}", cost, self._rate_of(principal))
         if seconds > 0:
             raise RateLimited(

@@ -1,0 +1,243 @@
+"""Taking files into the queue: bytes on the disk first, then all records of one call in one transaction.
+
+A crash before the commit leaves files without a record, which nobody sees and the sweep removes; after it all is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from app.context import Scope, layer_name
+from app.contract import Json
+from app.errors import CallError, InvalidInput, QuotaExceeded
+from app.ingest.files import Arrived, Files, Staged, prefix_hashes
+from app.ingest.meta import Meta, instant
+from app.ingest.names import FileType, Way, file_type
+from app.ingest.transcripts import examine
+from app.settings import IngestSettings
+from app.store.control.queue import (
+    Item,
+    QueueStore,
+    Usage,
+    accept_in,
+    change_in,
+    remove_in,
+    take_in,
+    usage_in,
+)
+from app.store.idempotency import Idempotency
+from app.store.session import Writing
+
+__all__ = ["Incoming", "Intake", "Mismatch"]
+
+TOO_MANY_VERSIONS: Final = 50
+"""Kept versions of one transcript that a new one is compared with."""
+
+
+class Mismatch(InvalidInput):
+    """The bytes are not those that the sender named."""
+
+    reason = "checksum_mismatch"
+    status = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A file that has arrived whole. ``sha256``: what the sender says that it is."""
+
+    name: str
+    staged: Staged | Arrived
+    meta: Meta = field(default_factory=Meta)
+    sha256: str | None = None
+
+
+@dataclass(slots=True)
+class _Prepared:
+    item: Item
+    continued: list[Item]
+    """Shorter versions of the same transcript, whose bytes it begins with."""
+    held: Item | None = None
+    """A longer version that holds all of it already."""
+
+
+class Intake:
+    """``arrived`` is called when something was accepted that has to be converted."""
+
+    def __init__(
+        self, files: Files, store: QueueStore, settings: IngestSettings, *, arrived: Callable[[], None]
+    ) -> None:
+        self._files = files
+        self._store = store
+        self._settings = settings
+        self._arrived = arrived
+
+    async def room(self, tenant: str, size: int = 0) -> None:
+        """Let a file of ``size`` bytes come.
+
+        Raises:
+            QuotaExceeded: the tenant holds all it may.
+        """
+        self._within(await self._store.usage(tenant), more=size, files=1)
+
+    async def accept(
+        self, scope: Scope, incoming: Sequence[Incoming], *, idempotency: Idempotency | None = None
+    ) -> list[Json]:
+        """Queue files, all or none; for each what stands in the queue now. The staged files are used up.
+
+        Raises:
+            InvalidInput: a name or checksum is wrong. QuotaExceeded: the tenant holds all it may.
+            CallError: what the store raises, with what is known of the outcome.
+        """
+        try:
+            types = [file_type(each.name) for each in incoming]
+            for each in incoming:
+                await each.staged.finish()
+                if each.sha256 is not None and each.sha256.lower() != each.staged.sha256:
+                    raise Mismatch(
+                        f"{each.name!r} did not arrive as it was sent (SHA-256). Nothing was stored; send it again."
+                    )
+            prepared = [await self._prepared(scope, each, kind) for each, kind in zip(incoming, types, strict=True)]
+            return await self._queued(scope, prepared, [each.staged for each in incoming], idempotency)
+        finally:
+            for each in incoming:
+                each.staged.discard()
+
+    async def _queued(
+        self,
+        scope: Scope,
+        prepared: list[_Prepared],
+        staged: Sequence[Staged | Arrived],
+        idempotency: Idempotency | None,
+    ) -> list[Json]:
+        ours = {each.item.id for each in prepared}
+        for each, arrived in zip(prepared, staged, strict=True):
+            if each.held is None:
+                await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
+        fresh: set[str] = set()
+        dropped: set[str] = set()
+
+        async def work(writing: Writing) -> Json:
+            fresh.clear()
+            dropped.clear()
+            shown = [await self._accept_one(writing, each, fresh, dropped) for each in prepared]
+            self._within(await usage_in(writing, scope.tenant))
+            return {"items": shown}
+
+        try:
+            answer = await self._store.write(scope, idempotency, work)
+        except CallError as error:
+            if error.outcome == "not_applied":
+                await self._drop(scope.tenant, ours)
+            raise
+        await self._drop(scope.tenant, (ours - fresh) | dropped)
+        if any(each.item.state == "received" for each in prepared):
+            self._arrived()
+        items: list[Json] = answer["items"]
+        return items
+
+    async def _accept_one(self, writing: Writing, each: _Prepared, fresh: set[str], dropped: set[str]) -> Json:
+        if each.held is not None:
+            return _shown(each.held, created=False)
+        item, new = await accept_in(writing, each.item)
+        if new:
+            fresh.add(item.id)
+            await self._replace(writing, each.continued, dropped)
+        return _shown(item, created=new)
+
+    async def _replace(self, writing: Writing, continued: list[Item], dropped: set[str]) -> None:
+        """Let go of what the new version holds too; what a run has claimed stays till it is done."""
+        for old in sorted(continued, key=lambda item: item.id):
+            held = await take_in(writing, old.tenant, [old.layer], old.id)
+            if held is None or held.state in {"claimed", "converting"}:
+                continue
+            if held.state == "completed":
+                await change_in(writing, held.id, {"stored": False})
+            else:
+                await remove_in(writing, held.id)
+            dropped.add(held.id)
+
+    async def _drop(self, tenant: str, items: set[str]) -> None:
+        for item in items:
+            await asyncio.to_thread(self._files.drop, tenant, item)
+
+    async def _prepared(self, scope: Scope, each: Incoming, kind: FileType) -> _Prepared:
+        item = await asyncio.to_thread(_item, scope, each, kind)
+        if kind.way is not Way.TRANSCRIPT:
+            return _Prepared(item, [])
+        versions = (await self._store.versions(scope.tenant, item.layer, item.name))[-TOO_MANY_VERSIONS:]
+        hashes = await asyncio.to_thread(prefix_hashes, each.staged.path, [old.size for old in versions])
+        continued = [old for old in versions if old.size < item.size and hashes.get(old.size) == old.sha256]
+        for old in versions:
+            if old.size > item.size and old.state != "failed" and await self._begins_with(old, item):
+                return _Prepared(item, [], held=old)
+        return _Prepared(item, continued)
+
+    async def _begins_with(self, old: Item, new: Item) -> bool:
+        path = self._files.original(old.tenant, old.id)
+        try:
+            hashes = await asyncio.to_thread(prefix_hashes, path, [new.size])
+        except FileNotFoundError:
+            return False
+        return hashes.get(new.size) == new.sha256
+
+    def _within(self, usage: Usage, *, more: int = 0, files: int = 0) -> None:
+        if usage.size + more > self._settings.quota_file_bytes:
+            raise QuotaExceeded(
+                f"the files of this tenant may have {self._settings.quota_file_bytes} bytes in all "
+                "(GRAPHKEEP_QUOTA_FILE_BYTES), and nothing was stored. Remove what is done with (graph_ingest cancel), "
+                "or ask an operator for more."
+            )
+        if usage.files + files > self._settings.quota_files:
+            raise QuotaExceeded(
+                f"this tenant may have {self._settings.quota_files} files (GRAPHKEEP_QUOTA_FILES), and nothing was "
+                "stored. Remove what is done with (graph_ingest cancel), or ask an operator for more."
+            )
+
+
+def _item(scope: Scope, each: Incoming, kind: FileType) -> Item:
+    now = time.time()
+    facts = examine(each.staged.path) if kind.way is Way.TRANSCRIPT else None
+    meta = each.meta
+    return Item(
+        id=f"in-{secrets.token_hex(12)}",
+        tenant=scope.tenant,
+        layer=scope.write_layer or "",
+        name=each.name,
+        sha256=each.staged.sha256,
+        size=each.staged.size,
+        media_type=kind.media_type,
+        kind="transcript" if facts is not None else "document",
+        state="received" if kind.way in {Way.CONVERT, Way.CUES} else "pending",
+        meta=orjson.dumps(meta.given()).decode(),
+        subject=scope.subject,
+        created_at=now,
+        updated_at=now,
+        due=now,
+        facts=None if facts is None else facts.record(),
+        last_at=None if facts is None or facts.last_at is None else instant(facts.last_at),
+        source=meta.source,
+        session_id=meta.session_id or (facts.session_id if facts is not None else None),
+        through=meta.through,
+        through_at=None if meta.through is None else instant(meta.through),
+        last_event_id=meta.last_event_id,
+    )
+
+
+def _shown(item: Item, *, created: bool) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "file": item.name,
+        "state": item.state,
+        "size_bytes": item.size,
+        "sha256": item.sha256,
+        "layer": layer_name(item.layer),
+        "created": created,
+        "meta_written": item.meta != "{}",
+    }

@@ -1,0 +1,52 @@
+"""What a sender says about a file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+__all__ = ["Meta", "instant"]
+
+
+def instant(text: str) -> float:
+    """Unix seconds of an ISO 8601 moment; without a zone it is UTC.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("is an ISO 8601 moment, for example 2026-03-01T12:00:00Z") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _moment(text: str) -> str:
+    instant(text)
+    return text.strip()
+
+
+Short = Annotated[str, Field(max_length=200)]
+
+
+class Meta(BaseModel):
+    """Where a document comes from and how to read it."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    source: Short | None = None
+    author: Short | None = None
+    date: Short | None = None
+    topic_hints: list[Short] | None = Field(default=None, max_length=50)
+    weight_override: float | None = Field(default=None, ge=0, le=1, description="Weight of what is learned from it.")
+    session_id: Short | None = Field(default=None, description="Session that the messages belong to.")
+    through: Annotated[str, Field(max_length=64), AfterValidator(_moment)] | None = Field(
+        default=None, description="ISO moment of the last message inside."
+    )
+    last_event_id: Short | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What was said, without the rest."""
+        return self.model_dump(exclude_none=True)

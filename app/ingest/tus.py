@@ -1,0 +1,282 @@
+"""Resumable uploads: tus 1.0 core with creation and termination (tus.io/protocols/resumable-upload).
+
+What has arrived lies in the tenant's ``parts`` folder, beside it what the upload is about; any replica on the same disk
+goes on with it. An upload belongs to the person who began it. ``continues`` in its metadata names (by SHA-256) the file
+of the same name that is here already and that it goes on: only the rest is sent then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from app.access.layers import scope_for
+from app.context import Principal, layer_name
+from app.context import Scope as Partition
+from app.edge.answers import problem
+from app.edge.context import context_of
+from app.errors import Conflict, InternalError, InvalidInput, NotFound, QuotaExceeded
+from app.ingest.files import Arrived, TooLargeFile, held
+from app.ingest.intake import Incoming
+from app.ingest.meta import Meta
+from app.ingest.names import file_type
+from app.ingest.service import IngestService
+
+__all__ = ["Tus"]
+
+VERSION: Final = "1.0.0"
+OPEN: Final = 50
+"""Uploads of one tenant that may be under way."""
+BUFFER: Final = 512 * 1024
+_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """What an upload is about."""
+
+    id: str
+    subject: str
+    layer: str
+    name: str
+    length: int
+    sha256: str | None
+    meta: str
+
+
+class Tus:
+    """The routes."""
+
+    def __init__(self, service: IngestService) -> None:
+        self._service = service
+
+    async def collection(self, request: Request) -> Response:
+        """What is served here, or a new upload."""
+        if request.method == "OPTIONS":
+            return self._options()
+        if (refused := _version(request)) is not None:
+            return refused
+        length = _number(request, "upload-length")
+        if length > self._service.files.limit:
+            raise TooLargeFile(self._service.files.limit)
+        said = _metadata(request.headers.get("upload-metadata", ""))
+        layer = said.pop("layer", None)
+        scope = scope_for(_principal(request), None if layer is None else [layer], writes=True)
+        name = said.pop("filename", "")
+        file_type(name)
+        continues, sha256 = said.pop("continues", None), said.pop("sha256", None)
+        upload = _Upload(
+            secrets.token_hex(16), scope.subject, scope.write_layer or "", name, length, sha256, _meta(said)
+        )
+        offset = await self._begin(scope, upload, continues)
+        headers = {"location": f"/ingest/uploads/{upload.id}", "upload-offset": str(offset)}
+        return Response(status_code=201, headers=_tus(headers))
+
+    async def one(self, request: Request) -> Response:
+        """How far an upload is, more of it, or its end."""
+        if request.method == "OPTIONS":
+            return self._options()
+        if (refused := _version(request)) is not None:
+            return refused
+        principal = _principal(request)
+        upload = await asyncio.to_thread(self._load, principal, request.path_params["upload"])
+        scope = scope_for(principal, [layer_name(upload.layer)], writes=True)
+        path = self._bytes(principal.data, upload.id)
+        if request.method == "DELETE":
+            await asyncio.to_thread(self._remove, principal.data, upload.id)
+            return Response(status_code=204, headers=_tus())
+        if request.method == "PATCH":
+            return await self._patch(request, scope, upload, path)
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return Response(
+            headers=_tus({"upload-offset": str(size), "upload-length": str(upload.length), "cache-control": "no-store"})
+        )
+
+    async def _begin(self, scope: Partition, upload: _Upload, continues: str | None) -> int:
+        parts = self._service.files.parts(scope.tenant)
+        begun = await asyncio.to_thread(lambda: _begun(parts))
+        if len(begun) >= OPEN:
+            raise QuotaExceeded(
+                f"{OPEN} uploads of this tenant are under way; finish or end (DELETE) some. Nothing was stored."
+            )
+        await self._service.intake.room(scope.tenant, upload.length + sum(begun))
+        old = None
+        if continues is not None:
+            item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name)
+            if item is not None and item.sha256 == continues.lower() and item.size <= upload.length:
+                old = self._service.files.original(scope.tenant, item.id)
+        return await asyncio.to_thread(self._create, scope.tenant, upload, old)
+
+    def _create(self, tenant: str, upload: _Upload, old: Path | None) -> int:
+        staged = self._service.files.stage(tenant)
+        staged.discard()  # its folder is there now
+        path = self._bytes(tenant, upload.id)
+        path.touch(0o600)
+        if old is not None:
+            try:
+                shutil.copyfile(old, path)
+            except FileNotFoundError:
+                path.write_bytes(b"")
+        about = path.with_suffix(".json")
+        about.touch(0o600)
+        about.write_bytes(orjson.dumps(asdict(upload)))
+        return path.stat().st_size
+
+    async def _patch(self, request: Request, scope: Partition, upload: _Upload, path: Path) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/offset+octet-stream":
+            message = "PATCH takes application/offset+octet-stream; nothing was stored."
+            return problem(request.scope, 415, "unsupported_media_type", message, headers=_tus())
+        offset = _number(request, "upload-offset")
+        try:
+            with held(path) as descriptor:
+                if descriptor is None:
+                    message = "this upload is being written to by another request; nothing was stored."
+                    return problem(request.scope, 423, "locked", message, headers=_tus(), retryable=True)
+                size = os.fstat(descriptor).st_size
+                if offset != size:
+                    raise Conflict(f"this upload is at byte {size}, not {offset}; ask with HEAD. Nothing was stored.")
+                size = await _appended(request, descriptor, size, upload.length)
+                item = await self._finished(scope, upload, path) if size == upload.length else None
+        except FileNotFoundError:
+            raise _unknown() from None
+        headers = {"upload-offset": str(size)}
+        if item is not None:
+            headers |= {"graphkeep-item": item["id"], "graphkeep-state": item["state"]}
+        return Response(status_code=204, headers=_tus(headers))
+
+    async def _finished(self, scope: Partition, upload: _Upload, path: Path) -> dict[str, Any]:
+        digest = await asyncio.to_thread(_hash, path)
+        meta = Meta.model_validate_json(upload.meta)
+        incoming = Incoming(upload.name, Arrived(path, upload.length, digest), meta, upload.sha256)
+        try:
+            item = (await self._service.intake.accept(scope, [incoming]))[0]
+        except InvalidInput:
+            await asyncio.to_thread(self._remove, scope.tenant, upload.id)
+            raise
+        await asyncio.to_thread(self._remove, scope.tenant, upload.id)
+        return item
+
+    def _bytes(self, tenant: str, upload: str) -> Path:
+        return self._service.files.parts(tenant) / f"{upload}.bin"
+
+    def _load(self, principal: Principal, upload: str) -> _Upload:
+        if _ID.match(upload):
+            try:
+                found = _Upload(**orjson.loads(self._bytes(principal.data, upload).with_suffix(".json").read_bytes()))
+            except (FileNotFoundError, ValueError, TypeError):
+                raise _unknown() from None
+            if found.subject == principal.subject:
+                return found
+        raise _unknown()
+
+    def _remove(self, tenant: str, upload: str) -> None:
+        path = self._bytes(tenant, upload)
+        path.unlink(missing_ok=True)
+        path.with_suffix(".json").unlink(missing_ok=True)
+
+    def _options(self) -> Response:
+        served = {
+            "tus-version": VERSION,
+            "tus-extension": "creation,termination",
+            "tus-max-size": str(self._service.files.limit),
+        }
+        return Response(status_code=204, headers=_tus(served))
+
+
+async def _appended(request: Request, descriptor: int, size: int, length: int) -> int:
+    """Write what comes behind byte ``size``; what has come stays, even if the client goes away."""
+    buffer = bytearray()
+    try:
+        async for chunk in request.stream():
+            if size + len(buffer) + len(chunk) > length:
+                raise InvalidInput(f"more bytes came than Upload-Length ({length}) says; ask with HEAD and go on.")
+            buffer += chunk
+            if len(buffer) >= BUFFER:
+                size += await asyncio.to_thread(os.write, descriptor, bytes(buffer))
+                buffer.clear()
+    except ClientDisconnect:
+        pass
+    finally:
+        if buffer:
+            size += os.write(descriptor, bytes(buffer))
+    await asyncio.to_thread(os.fsync, descriptor)
+    return size
+
+
+def _begun(parts: Path) -> list[int]:
+    """Lengths of the uploads under way."""
+    found = []
+    for about in parts.glob("*.json"):
+        try:
+            found.append(int(orjson.loads(about.read_bytes())["length"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _metadata(header: str) -> dict[str, str]:
+    found = {}
+    for pair in filter(None, (pair.strip() for pair in header.split(","))):
+        key, _, value = pair.partition(" ")
+        try:
+            found[key] = base64.b64decode(value.strip(), validate=True).decode()
+        except (ValueError, binascii.Error):
+            raise InvalidInput("Upload-Metadata is not of the form `key base64,...`. Nothing was stored.") from None
+    return found
+
+
+def _meta(said: Mapping[str, str]) -> str:
+    """What a sender says of the file beside its name; what tus clients add of their own is passed over."""
+    try:
+        given = orjson.loads(said["meta"]) if "meta" in said else {}
+        return Meta.model_validate(given).model_dump_json(exclude_none=True)
+    except ValueError:
+        raise InvalidInput("the metadata `meta` is no JSON object with what may be said of a file.") from None
+
+
+def _number(request: Request, header: str) -> int:
+    value = request.headers.get(header, "")
+    if not value.isdigit() or len(value) > 15:
+        raise InvalidInput(f"{header} is required and is a number of bytes. Nothing was stored.")
+    return int(value)
+
+
+def _version(request: Request) -> Response | None:
+    if request.headers.get("tus-resumable") == VERSION:
+        return None
+    message = f"this is tus {VERSION}; send the header Tus-Resumable. Nothing was stored."
+    return problem(request.scope, 412, "tus_version", message, headers=_tus({"tus-version": VERSION}))
+
+
+def _tus(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {"tus-resumable": VERSION, **(more or {})}
+
+
+def _principal(request: Request) -> Principal:
+    principal = context_of(request.scope).principal
+    if principal is None:
+        raise InternalError("an upload reached its route without a principal")
+    return principal
+
+
+def _unknown() -> NotFound:
+    return NotFound("there is no such upload, or it was ended; begin a new one.")

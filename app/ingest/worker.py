@@ -1,0 +1,128 @@
+"""Works beside the calls: converts what has arrived, and puts away what nobody needs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+
+from app.errors import CallError
+from app.ingest.actions import CLAIMS
+from app.ingest.conversion import ConversionFailed, convert
+from app.ingest.files import Files
+from app.settings import IngestSettings
+from app.store.control.queue import Item, QueueStore
+
+__all__ = ["Worker"]
+
+log = structlog.get_logger("graphkeep.ingest")
+
+ATTEMPTS: Final = 3
+POLL_SECONDS: Final = 5.0
+"""How long another replica's arrival may go unseen."""
+AWAY_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 60.0
+SWEEP_SECONDS: Final = 600.0
+FORGOTTEN_SECONDS: Final = 24 * 3600.0
+DAY: Final = 24 * 3600.0
+
+
+class Worker:
+    """One converter of this process. Leases in the queue keep several apart, and free what a dead one held."""
+
+    def __init__(self, files: Files, store: QueueStore, settings: IngestSettings) -> None:
+        self._files = files
+        self._store = store
+        self._settings = settings
+        self._wake = asyncio.Event()
+        self._swept = time.monotonic()
+
+    def arrived(self) -> None:
+        """There is something to convert."""
+        self._wake.set()
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Work for ever, from when the database can be used."""
+        await ready.wait()
+        while True:
+            try:
+                if not await self.step():
+                    await self._sweep()
+                    await self._rest()
+            except CallError as error:
+                log.warning("queue_away", reason=error.reason)
+                await asyncio.sleep(AWAY_SECONDS)
+
+    async def step(self) -> bool:
+        """Convert the next item; False if there is none."""
+        self._wake.clear()
+        now = time.time()
+        item = await self._store.claim_conversion(now=now, until=now + self._settings.convert_seconds + GRACE_SECONDS)
+        if item is None:
+            return False
+        outcome = await self._outcome(item)
+        if not await self._store.finish(item, {**outcome, "lease": None, "updated_at": time.time()}):
+            await self._forget(item)
+        log.info("converted", item=item.id, state=outcome["state"], attempts=item.attempts)
+        return True
+
+    async def _outcome(self, item: Item) -> Mapping[str, Any]:
+        """What becomes of an item that this worker holds."""
+        if item.attempts > ATTEMPTS:
+            return _failed(f"its conversion was begun {ATTEMPTS} times and never ended")
+        folder = self._files.scratch(item.tenant)
+        try:
+            made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
+            await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
+        except FileNotFoundError:
+            return _failed("its bytes are not here")
+        except ConversionFailed as failure:
+            if failure.again and item.attempts < ATTEMPTS:
+                wait = 10.0 * 4 ** (item.attempts - 1)
+                return {"state": "received", "due": time.time() + wait, "reason": failure.reason}
+            return _failed(failure.reason)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        return {"state": "pending", "text": True, "due": time.time(), "reason": None}
+
+    async def _forget(self, item: Item) -> None:
+        """Somebody removed it while it was converted, or took it over after our lease."""
+        if not await self._store.known([item.id]):
+            await asyncio.to_thread(self._files.drop, item.tenant, item.id)
+
+    async def _rest(self) -> None:
+        try:
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _sweep(self) -> None:
+        if time.monotonic() - self._swept < SWEEP_SECONDS:
+            return
+        self._swept = time.monotonic()
+        await self.sweep()
+
+    async def sweep(self) -> None:
+        """Put away uploads that stopped, files that were never queued, and what runs claim and never complete."""
+        await self._store.give_up(
+            now=time.time(), claims=CLAIMS, reason=f"it was claimed {CLAIMS} times and never completed"
+        )
+        await asyncio.to_thread(self._files.sweep_parts, seconds=self._settings.upload_days * DAY)
+        found: dict[str, list[str]] = defaultdict(list)
+        for tenant, item in await asyncio.to_thread(lambda: list(self._files.forgotten(seconds=FORGOTTEN_SECONDS))):
+            found[tenant].append(item)
+        for tenant, items in found.items():
+            # A tenant without any record may belong to another database: its files are not ours to judge.
+            if (await self._store.usage(tenant)).files:
+                for item in set(items) - await self._store.known(items):
+                    await asyncio.to_thread(self._files.drop, tenant, item)
+
+
+def _failed(reason: str) -> Mapping[str, Any]:
+    return {"state": "failed", "reason": reason}
