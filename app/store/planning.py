@@ -36,14 +36,15 @@ _IMAGE: Final = {**_RECORD, "labels": ("Concept",), "unlabelled": (), "moments":
 
 EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
     {
-        **dict.fromkeys(("id", "place", "recipe"), "x"),
+        **dict.fromkeys(("id", "place", "recipe", "source", "relation", "target", "resolution", "from_id"), "x"),
         **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types"), ("x",)),
-        **dict.fromkeys(("around", "forgotten", "removed"), ("x",)),
+        **dict.fromkeys(("around", "forgotten", "removed", "single", "exempt"), ("x",)),
         **dict.fromkeys(("ends", "pairs", "rivals", "changed", "parted"), (_RECORD,)),
         **dict.fromkeys(("aliases", "created", "entities"), (_IMAGE,)),
         **dict.fromkeys(("hops", "most", "width", "limit", "near", "few", "nearest", "whole"), 1),
         **dict.fromkeys(("type", "after", "min_confidence")),
-        **dict.fromkeys(("brief", "current_only"), True),
+        **dict.fromkeys(("brief", "current_only", "confirms", "include_resolved", "include_orphans"), True),
+        **dict.fromkeys(("change", "floor", "other_rate", "edge_rate", "node_threshold", "edge_threshold"), 0.5),
         "asked": ({"id": "x", "fuzzy": "names:x~1"},),
         "force": True,
         "least": 0.5,
@@ -51,11 +52,15 @@ EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
         "min_weight": 0.5,
         "at": datetime(2026, 1, 1, tzinfo=UTC),
         "believed": True,
+        "moment": 1_800_000_000.0,
         "now": datetime(2026, 1, 1, tzinfo=UTC),
+        "rates": {"Person": 0.5},
+        "searched": ({"id": "x", "layer": "x", "fields": {}},),
         "since": datetime(2026, 1, 1, tzinfo=UTC),
         "sort": "confidence",
         "thread": "x",
         "triples": (("x", "KNOWS", "x"),),
+        "unseen_since": datetime(2026, 1, 1, tzinfo=UTC),
         "vectors": ({"id": "x", "layer": "x", "seen": "x", "embedding": (0.5,), "place": 0},),
     }
 )

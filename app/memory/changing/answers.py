@@ -124,6 +124,7 @@ class DeleteAnswer(BaseModel):
     id: str
     entity: Named
     edges_removed: int
+    aliases_removed: int
     layers: list[str] = Field(description="Layers that it was deleted from.")
     kept: list[Kept]
     undo_id: str | None

@@ -1,0 +1,82 @@
+"""``graph_delete``: the memory's part of one entity, in each of its copies that may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.contract import Call, Json
+from app.errors import InvalidInput, NotFound
+from app.graph.lookup import Candidate, Reads, resolve
+from app.memory.changing.calls import noted, once
+from app.memory.changing.ends import read_only, sorted_names
+from app.memory.changing.removal import locked, removed
+from app.memory.changing.schemas import DeleteInput
+from app.store.database import Database, Writing
+from app.store.undo import Recording
+
+__all__ = ["delete"]
+
+
+async def delete(database: Database, undo_days: int, call: Call, arguments: DeleteInput) -> Mapping[str, Any]:
+    """Answer ``graph_delete``. Names are taken exactly or as aliases: what is destroyed is never guessed.
+
+    Raises:
+        NotFound: nothing has this id, name or alias; the message has what comes near.
+        InvalidInput: no name, two names, or an alias of several.
+        Forbidden: no copy may be written.
+        Conflict: it has more relations than one change may take away.
+        CallError: what the store raises.
+    """
+    given = {name for name in (arguments.entity_id, arguments.id) if name is not None}
+    if len(given) != 1:
+        raise InvalidInput(
+            "Give entity_id: the id or exact name of one entity. Nothing was applied.", field="entity_id"
+        )
+    name = given.pop()
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    recording = Recording(session.scope, call.tool, days=undo_days)
+
+    async def work(writing: Writing) -> Json:
+        id_ = await _exactly(writing.run, name)
+        going = await locked(writing, recording, [id_], [])
+        copies = [copy for copy in going.copies if copy.id == id_]
+        if not copies:
+            raise _unknown(name)
+        if not any(copy.may for copy in copies):
+            raise read_only(f"The entity {name!r}", [copy.layer for copy in copies])
+        aliases, undo_id = await removed(writing, recording, going, f"deleted {copies[0].name}")
+        gone = [copy.layer for copy in copies if copy.goes]
+        layers = going.layers() or gone
+        await noted(writing, call, id_, layers, reason=arguments.reason, undo_id=undo_id)
+        return {
+            "deleted": bool(gone),
+            "action": "deleted" if gone else "kept",
+            "id": id_,
+            "entity": {"id": id_, "name": copies[0].name, "type": copies[0].type},
+            "edges_removed": len(going.relations()),
+            "aliases_removed": aliases + len(going.aliases),
+            "layers": sorted_names(gone),
+            "kept": [copy.kept() for copy in going.copies if not copy.goes],
+            "undo_id": undo_id,
+        }
+
+    return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+
+
+async def _exactly(run: Reads, name: str) -> str:
+    resolution = (await resolve(run, [name]))[name]
+    if resolution.id is not None and resolution.how in {"id", "alias"}:
+        return resolution.id
+    near = list(resolution.candidates)
+    if resolution.id is not None:
+        near = [Candidate(resolution.id, resolution.name or resolution.id, resolution.type or "")]
+    raise _unknown(name, near)
+
+
+def _unknown(name: str, near: list[Candidate] | None = None) -> NotFound:
+    hint = ", ".join(f"{fit.name!r} (id {fit.id})" for fit in (near or [])[:5])
+    return NotFound(
+        f"No entity found with id: {name}. {f'Near it: {hint}. ' if hint else ''}graph_entities shows those that "
+        "exist. Nothing was applied."
+    )

@@ -1,0 +1,128 @@
+"""Statements of graph_decay.
+
+What a record holds after ``days`` whole days is ``base * rate ^ days``, at least the floor: a function of the time that
+went by, however often it is computed. ``decay_state`` keeps what it is computed from: [base, moment from which the days
+count (seconds since 1970), days counted so far, what the record then held]. It says of itself whether it still counts:
+a record that was seen since starts anew from what it holds, and so does one that holds something else than was left
+there, from the day up to which it had faded. So whatever changes a weight need not know of any of this, and a change
+that does not count as being seen (graph_weaken) loses and gains no day.
+
+What is told is computed on the merged view, before anything is written and by the same terms; each copy fades by its
+own clock, so that what is hidden from a reader never keeps what they see from fading.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.store.statement import statement
+
+__all__ = ["FADE", "FADING", "IDS"]
+
+_DAY: Final = "86400"
+
+
+def _value(name: str, held: str, clock: str, rate: str) -> str:
+    """Clauses after which ``held`` is what the record ``name`` holds and ``value`` what it should hold.
+
+    ``base``, ``since`` and ``days`` are what that was computed from.
+    """
+    return f"""
+      WITH *, {name}.{held} AS held, {name}.decay_state AS s, toFloat({name}.{clock}.epochSeconds) AS clock
+      WITH *, s IS NULL OR clock > s[1] AS anew
+      WITH *, CASE WHEN anew OR held <> s[3] THEN held ELSE s[0] END AS base,
+        CASE WHEN anew THEN clock WHEN held <> s[3] THEN s[1] + {_DAY} * s[2] ELSE s[1] END AS since
+      WITH *, floor(($moment - since) / {_DAY}) AS days
+      WITH *, base * {rate} ^ days AS rest
+      WITH *, CASE WHEN days < 1 THEN held WHEN base <= $floor THEN base WHEN rest < $floor THEN $floor ELSE rest END
+        AS value"""
+
+
+_OF_ENTITY: Final = _value("n", "confidence", "last_seen", "coalesce($rates[n.type], $other_rate)")
+_OF_RELATION: Final = _value("r", "weight", "last_confirmed", "$edge_rate")
+
+_ENTITIES: Final = f"""
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers AND n.confidence IS NOT NULL
+      {_OF_ENTITY}"""
+
+_RELATIONS: Final = """
+      UNWIND $ids AS id
+      MATCH (a:Entity {tenant: $tenant, id: id}) WHERE a.layer IN $layers AND NOT id IN $exempt
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers AND NOT b.id IN $exempt
+        AND r.weight IS NOT NULL"""
+
+IDS: Final = statement(
+    "memory.list_fading",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $writable AND n.id > $from_id
+      RETURN collect(DISTINCT n.id) AS ids
+    }
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.subtype = 'rule'
+      RETURN collect(DISTINCT n.id) AS exempt
+    }
+    RETURN ids, exempt
+    """,
+)
+
+FADING: Final = statement(
+    "memory.read_fading",
+    f"""
+    CALL {{
+      {_ENTITIES}
+      WITH id, n, held, CASE WHEN n.layer IN $writable AND NOT id IN $exempt THEN value ELSE held END AS value
+      WITH id, min([n.layer, n.type, n.name]) AS first, max(held) AS old, max(value) AS new,
+        max(CASE WHEN value <> held THEN 1 ELSE 0 END) AS faded
+      ORDER BY old - new DESC, id
+      RETURN sum(faded) AS entities,
+        collect(CASE WHEN faded = 1 THEN [old - new, id, first[1], first[2], old, new] END)[..$limit] AS details,
+        collect(CASE WHEN new < $node_threshold AND NOT id IN $exempt THEN id END) AS low
+    }}
+    CALL {{
+      {_RELATIONS}
+      {_OF_RELATION}
+      WITH id, r, b, held, CASE WHEN r.layer IN $writable THEN value ELSE held END AS value
+      WITH id, type(r) AS verb, b.id AS target, max(CASE WHEN value <> held THEN 1 ELSE 0 END) AS faded,
+        coalesce(max(CASE WHEN r.invalid_at IS NULL THEN value END), max(value)) AS weight
+      RETURN sum(faded) AS relations, count(CASE WHEN weight < $edge_threshold THEN 1 END) AS below
+    }}
+    CALL (low) {{
+      UNWIND low AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+      OPTIONAL MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
+      {_OF_RELATION}
+      WITH id, max(CASE WHEN o.id IN $exempt THEN 1.0 WHEN r.layer IN $writable THEN value ELSE held END) AS strongest
+      WHERE strongest IS NULL OR strongest < $edge_threshold
+      RETURN count(id) AS flagged
+    }}
+    RETURN entities, details, relations, below, flagged
+    """,
+)
+
+FADE: Final = statement(
+    "memory.write_fading",
+    f"""
+    CALL {{
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}})
+      WHERE n.layer IN $writable AND n.confidence IS NOT NULL AND NOT id IN $exempt
+      {_OF_ENTITY}
+      WITH n, base, since, days, value WHERE value <> n.confidence
+      SET n.confidence = value
+      SET n.decay_state = [base, since, days, value]
+      RETURN count(n) AS entities
+    }}
+    CALL (entities) {{
+      {_RELATIONS.replace("$layers", "$writable")}
+      {_OF_RELATION}
+      WITH r, base, since, days, value WHERE value <> r.weight
+      SET r.weight = value
+      SET r.decay_state = [base, since, days, value]
+      RETURN count(r) AS relations
+    }}
+    RETURN entities, relations
+    """,
+    writes=True,
+)

@@ -1,0 +1,175 @@
+"""Statements that choose what goes and take it away (graph_delete, graph_prune).
+
+Chosen is on the merged view of the readable layers; what goes are the copies in the writable ones (partition rule 9).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.store.statement import statement
+
+__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED"]
+
+# Both lists in one order and whole, so that a page, its successors and an execution choose alike. A relation's state
+# and weight are those of partition rule 5. Relations of a rule stay, and so does what has one.
+FITTING: Final = statement(
+    "memory.find_prunable",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $layers AND n.id IS NOT NULL AND n.subtype = 'rule'
+      RETURN collect(DISTINCT n.id) AS rules
+    }
+    CALL (rules) {
+      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND a.id IS NOT NULL AND NOT a.id IN rules
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant})
+      WHERE b.layer IN $writable AND r.weight < $edge_threshold AND NOT b.id IN rules
+      WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target
+      CALL (source, relation, target) {
+        MATCH (x:Entity {tenant: $tenant, id: source})-[c]->(y:Entity {tenant: $tenant, id: target})
+        USING INDEX x:Entity(tenant, layer, id) USING INDEX y:Entity(tenant, layer, id)
+        WHERE x.layer IN $layers AND y.layer IN $layers AND type(c) = relation
+        RETURN coalesce(max(CASE WHEN c.invalid_at IS NULL THEN coalesce(c.weight, 0.5) END),
+          max(coalesce(c.weight, 0.5))) AS weight
+      }
+      WITH source, relation, target, weight WHERE weight < $edge_threshold
+      ORDER BY source, relation, target
+      RETURN collect([source, relation, target, weight]) AS edges
+    }
+    CALL (rules) {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $layers AND n.id IS NOT NULL
+      WITH n, n.layer IN $writable AS may,
+        EXISTS { MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers } AS related
+      WITH n.id AS id, min([n.layer, n.type, n.name]) AS first, max(coalesce(n.confidence, 0.5)) AS confidence,
+        max(n.last_seen) AS last_seen, max(may) AS may, max(related) AS related, rules
+      WHERE may AND NOT id IN rules AND (confidence < $node_threshold
+        OR ($include_orphans AND NOT related AND last_seen < $unseen_since))
+      CALL (id, rules) {
+        MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+        MATCH (n)-[r]-(o:Entity {tenant: $tenant}) WHERE o.layer IN $layers
+        WITH startNode(r).id AS f, type(r) AS t, endNode(r).id AS g, max(o.id IN rules) AS ruled,
+          coalesce(max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END), max(coalesce(r.weight, 0.5)))
+            AS weight
+        RETURN count(*) AS edge_count, max(CASE WHEN ruled THEN 1.0 ELSE weight END) AS strongest
+      }
+      WITH id, first, confidence, last_seen, edge_count, strongest
+      WHERE strongest IS NULL OR strongest < $edge_threshold
+      ORDER BY id
+      RETURN collect([id, first[1], first[2], confidence, toString(last_seen), edge_count]) AS nodes
+    }
+    RETURN edges, nodes
+    """,
+)
+
+# What else has to be known of what goes: its visible copies; the ends of its relations whose searchable evidence
+# changes; and entities of type Alias that say nothing but being another name of what goes.
+ENDS: Final = statement(
+    "memory.find_loose_ends",
+    """
+    CALL {
+      UNWIND $ids AS id
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
+      RETURN collect(DISTINCT o.id) AS around
+    }
+    CALL {
+      UNWIND $triples AS t
+      MATCH (a:Entity {tenant: $tenant, id: t[0]})-[r]->(b:Entity {tenant: $tenant, id: t[2]})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = t[1] AND r.evidence IS NOT NULL
+      RETURN collect(DISTINCT a.id) + collect(DISTINCT b.id) AS ends
+    }
+    CALL {
+      UNWIND $ids AS id
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      MATCH (x:Entity {tenant: $tenant, layer: n.layer, type: 'Alias'})-[:ALIAS_OF]->(n)
+      WITH DISTINCT x.id AS alias
+      WHERE NOT alias IN $ids AND NOT EXISTS {
+        MATCH (y:Entity {tenant: $tenant, id: alias})-[r]-(o:Entity {tenant: $tenant})
+        WHERE y.layer IN $layers AND o.layer IN $layers
+          AND NOT (type(r) = 'ALIAS_OF' AND startNode(r).id = alias AND o.id IN $ids) }
+      RETURN collect(alias) AS aliases
+    }
+    RETURN around + ends AS ends, aliases
+    """,
+)
+
+# Whatever else is kept in the graph hangs on an entity by relationships to nodes of its own kinds: an entity that has
+# one stays, without the memory's relations. This is the one place that asks.
+_BACKED: Final = "EXISTS { MATCH (n)-[]-(x {tenant: $tenant, layer: n.layer}) WHERE NOT x:Entity }"
+
+COPIES: Final = statement(
+    "memory.read_going",
+    f"""
+    UNWIND $ids AS id
+    MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+    RETURN id, n.layer AS layer, n.name AS name, n.type AS type, n.layer IN $writable AS may, {_BACKED} AS backed
+    ORDER BY id, layer
+    """,
+)
+
+REMOVE: Final = statement(
+    "memory.remove_going",
+    f"""
+    CALL {{
+      UNWIND $triples AS t
+      MATCH (a:Entity {{tenant: $tenant, id: t[0]}})-[r]->(b:Entity {{tenant: $tenant, id: t[2]}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = t[1]
+      DELETE r
+    }}
+    CALL {{
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $writable
+      MATCH (n)-[r]-(o:Entity {{tenant: $tenant, layer: n.layer}})
+      WITH DISTINCT r
+      DELETE r
+    }}
+    CALL {{
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $writable AND NOT {_BACKED}
+      DELETE n
+    }}
+    CALL {{
+      UNWIND $ids AS id
+      MATCH (x:Alias {{tenant: $tenant, target: id}}) USING INDEX x:Alias(tenant, layer, target)
+      WHERE x.layer IN $writable
+        AND NOT EXISTS {{ MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers }}
+      DELETE x
+      RETURN count(x) AS aliases
+    }}
+    RETURN aliases
+    """,
+    writes=True,
+)
+
+# The searchable evidence of an entity is that of its relations, the newest first (partition rule 13).
+EVIDENCE: Final = statement(
+    "memory.read_evidence",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable AND n.evidence_text IS NOT NULL
+    CALL (n) {
+      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
+      WITH r ORDER BY r.last_confirmed DESC, type(r), startNode(r).id, endNode(r).id
+      RETURN collect(r.evidence)[..$most] AS evidence
+    }
+    RETURN n.layer AS layer, evidence, [k IN keys(n)
+      WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]] AS properties
+    """,
+)
+
+SEARCHED: Final = statement(
+    "memory.write_searched",
+    """
+    UNWIND $searched AS row
+    MATCH (n:Entity {tenant: $tenant, id: row.id}) WHERE n.layer IN $writable AND n.layer = row.layer
+    SET n += row.fields
+    RETURN count(n) AS written
+    """,
+    writes=True,
+)

@@ -1,0 +1,156 @@
+"""``graph_prune``: what has faded away goes, in one transaction that can be undone. Both modes choose alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from app.contract import Call, Cursor, Json
+from app.errors import Conflict, InvalidInput
+from app.memory.changing.calls import noted, once
+from app.memory.changing.going import COPIES, FITTING
+from app.memory.changing.removal import Copy, Going, Triple, locked, removed
+from app.memory.changing.schemas import PruneInput
+from app.memory.shapes import ANSWER_CHARACTERS, fitting
+from app.settings import MemorySettings
+from app.store.database import Database, Writing
+from app.store.undo import Recording
+
+__all__ = ["prune"]
+
+_ATTEMPTS: Final = 3
+_LONGEST: Final = 36_500
+_ROOM: Final = ANSWER_CHARACTERS // 2 - 5_000
+
+
+class _Changed(Exception):
+    """Something of what was chosen no longer fits; nothing was applied."""
+
+
+async def prune(
+    database: Database, settings: MemorySettings, undo_days: int, call: Call, arguments: PruneInput
+) -> Mapping[str, Any]:
+    """Answer ``graph_prune``.
+
+    Raises:
+        InvalidInput: a cursor of another question.
+        Conflict: what was chosen goes on changing, or is too large to be undone; nothing was applied.
+        CallError: what the store raises.
+    """
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    terms = _terms(settings, arguments)
+    if arguments.mode == "preview":
+        return await _preview(session.read, call, arguments, terms)
+    if arguments.cursor:
+        raise InvalidInput("cursor belongs to a preview; execute takes the first ones that fit. Nothing was applied.")
+    recording = Recording(session.scope, call.tool, days=undo_days)
+
+    async def work(writing: Writing) -> Json:
+        row = (await writing.run(FITTING, **terms))[0]
+        nodes, edges = row["nodes"][: arguments.limit], row["edges"][: arguments.limit]
+        left = len(row["nodes"]) - len(nodes) + len(row["edges"]) - len(edges)
+        ids, triples = [node[0] for node in nodes], [_triple(edge) for edge in edges]
+        going = await locked(writing, recording, ids, triples)
+        again = (await writing.run(FITTING, **terms))[0]
+        if not {node[0] for node in again["nodes"]}.issuperset(ids) or not set(map(_triple, again["edges"])).issuperset(
+            triples
+        ):
+            raise _Changed
+        aliases, undo_id = await removed(writing, recording, going, _summary(ids, going))
+        answer = _executed(going, aliases, left) | {"undo_id": undo_id}
+        if undo_id is not None:
+            figures = {name: answer[name] for name in ("nodes_pruned", "edges_pruned")}
+            await noted(writing, call, "", going.layers(), reason=arguments.reason, undo_id=undo_id, **figures)
+        return answer
+
+    for _ in range(_ATTEMPTS):
+        try:
+            return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+        except _Changed:
+            continue
+    raise Conflict("what is to be pruned is being changed at this moment; try again. Nothing was applied.")
+
+
+def _terms(settings: MemorySettings, arguments: PruneInput) -> dict[str, Any]:
+    def chosen(given: float | None, default: float) -> float:
+        return float(default if given is None else given)
+
+    days = settings.prune_orphan_days if arguments.max_age_days is None else arguments.max_age_days
+    return {
+        "node_threshold": chosen(arguments.node_threshold, settings.prune_node_threshold),
+        "edge_threshold": chosen(arguments.edge_threshold, settings.prune_edge_threshold),
+        "include_orphans": arguments.include_orphans,
+        "unseen_since": datetime.now(UTC) - timedelta(days=min(days, _LONGEST)),
+    }
+
+
+def _triple(edge: Sequence[Any]) -> Triple:
+    return (edge[0], edge[1], edge[2])
+
+
+async def _preview(read: Any, call: Call, arguments: PruneInput, terms: Mapping[str, Any]) -> Json:
+    question = arguments.model_dump(exclude={"cursor", "layers", "limit", "reason", "idempotency_key"})
+    at_node, at_edge = _places(call, arguments, question)
+    row = (await read(FITTING, **terms))[0]
+    nodes = [_node(node) for node in row["nodes"][at_node : at_node + arguments.limit]]
+    edges = [_edge(edge) for edge in row["edges"][at_edge : at_edge + arguments.limit]]
+    nodes = nodes[: fitting(nodes, _ROOM)]
+    edges = edges[: fitting(edges, _ROOM)]
+    place = (at_node + len(nodes), at_edge + len(edges))
+    remaining = max(0, len(row["nodes"]) - place[0]) + max(0, len(row["edges"]) - place[1])
+    copies = [Copy(**copy) for copy in await read(COPIES, ids=[node["id"] for node in nodes])] if nodes else []
+    answer: Json = {
+        "mode": "preview",
+        "nodes_to_prune": nodes,
+        "edges_to_prune": edges,
+        "node_count": len(row["nodes"]),
+        "edge_count": len(row["edges"]),
+        "nodes_pruned": len(row["nodes"]),
+        "edges_pruned": len(row["edges"]),
+        "kept": [copy.kept() for copy in copies if not copy.goes],
+        "remaining": remaining,
+    }
+    return answer | {"next_cursor": Cursor(place).encode(call.scope, question)} if remaining else answer
+
+
+def _places(call: Call, arguments: PruneInput, question: Mapping[str, Any]) -> tuple[int, int]:
+    if not arguments.cursor:
+        return 0, 0
+    position = Cursor.decode(arguments.cursor, call.scope, question, (float, float)).position
+    if not all(isinstance(place, int) and place >= 0 for place in position):
+        raise InvalidInput("cursor is not one that this tool gave out; start again without it", field="cursor")
+    return position[0], position[1]
+
+
+def _node(node: Sequence[Any]) -> Json:
+    id_, kind, name, confidence, last_seen, edge_count = node
+    found = {"id": id_, "type": kind, "name": name, "confidence": confidence, "last_seen": last_seen}
+    return {**found, "edge_count": edge_count}
+
+
+def _edge(edge: Sequence[Any]) -> Json:
+    return {"from": edge[0], "to": edge[2], "type": edge[1], "weight": edge[3]}
+
+
+def _executed(going: Going, aliases: int, left: int) -> Json:
+    others = set(going.aliases)
+    gone = {copy.id: copy.type for copy in going.copies if copy.goes}
+    nodes = [{"action": "deleted_node", "id": id_, "type": kind} for id_, kind in sorted(gone.items())]
+    edges = [
+        {"action": "deleted_edge", "from": source, "to": target, "type": verb}
+        for source, verb, target in sorted(going.relations())
+    ]
+    return {
+        "mode": "executed",
+        "nodes_pruned": len(gone.keys() - others),
+        "edges_pruned": len(edges),
+        "aliases_pruned": aliases + len(gone.keys() & others),
+        "details": [*nodes[: fitting(nodes, _ROOM)], *edges[: fitting(edges, _ROOM)]],
+        "kept": [copy.kept() for copy in going.copies if not copy.goes],
+        "remaining": left,
+    }
+
+
+def _summary(ids: Sequence[str], going: Going) -> str:
+    return f"pruned {len(ids)} entities and {len(going.relations())} relations"

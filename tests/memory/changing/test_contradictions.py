@@ -1,0 +1,178 @@
+"""What contradicts what is listed until it is decided, and candidates are proposed."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.context import TenantRules
+from app.errors import Forbidden, InvalidInput, NotFound
+from app.memory.service import MemoryService
+from app.store.database import Database
+from tests.memory.changing.conftest import do, entries
+from tests.memory.conftest import Agent
+
+
+async def _contradict(agent: Agent, one: str, other: str, **more: object) -> None:
+    facts = [{"name": name, "type": "Fact", "properties": {"content": f"The project {name}."}} for name in (one, other)]
+    await agent.batch(facts, [{"from": one, "to": other, "relation": "CONTRADICTS", "weight": 0.8, **more}])
+
+
+@pytest.mark.shows("graph_contradictions", 1, 2, 3)
+async def test_a_contradiction_is_open_and_dated_from_the_moment_it_is_recorded(agent: Agent) -> None:
+    """W-M25: nothing has to be set by hand for it to surface."""
+    await _contradict(agent, "uses Vue", "uses React", properties={"description": "Two stacks"})
+    answer = await do(agent, "graph_contradictions")
+    assert answer["count"] == 1
+    found = answer["contradictions"][0]
+    assert found["node_a"] == {
+        "id": "uses-vue",
+        "type": "Fact",
+        "name": "uses Vue",
+        "content": "The project uses Vue.",
+    }
+    assert (found["node_b"]["id"], found["description"], found["resolved"]) == ("uses-react", "Two stacks", False)
+    edge = (await agent.edges("uses vue"))["uses-vue", "CONTRADICTS", "uses-react"]
+    assert found["detected_date"] == edge["properties"]["detected_date"]
+    assert edge["properties"]["resolved"] is False
+    await _contradict(agent, "uses Vue", "uses React")
+    again = (await do(agent, "graph_contradictions"))["contradictions"][0]
+    assert again["detected_date"] == found["detected_date"]
+
+
+@pytest.mark.shows("graph_contradictions", 3)
+async def test_a_contradiction_without_the_property_waits_too(agent: Agent, database: Database) -> None:
+    """W-M25: a missing `resolved` hid what older systems had written."""
+    await _contradict(agent, "uses Vue", "uses React")
+    async with database.driver.session(database=database.name) as session:
+        await session.run(
+            "MATCH (:Entity {tenant: $tenant})-[r:CONTRADICTS]->() REMOVE r.resolved, r.detected_date",
+            tenant=agent.tenant,
+        )
+    answer = await do(agent, "graph_contradictions")
+    assert (answer["count"], answer["contradictions"][0]["resolved"]) == (1, False)
+    assert answer["contradictions"][0]["detected_date"].endswith("Z")
+    assert (await agent.stats())["health"]["unresolved_contradictions"] == 1
+
+
+@pytest.mark.shows("graph_contradictions", 4)
+@pytest.mark.shows("graph_resolve", 1, 2, 6)
+async def test_a_decided_one_shows_only_when_asked_for_with_its_resolution(agent: Agent, database: Database) -> None:
+    await _contradict(agent, "uses Vue", "uses React")
+    decided = await do(agent, "graph_resolve", from_name="uses react", to_name="uses vue", resolution="React since May")
+    assert decided["action"] == "resolved"
+    assert (await do(agent, "graph_contradictions"))["contradictions"] == []
+    shown = (await do(agent, "graph_contradictions", include_resolved=True))["contradictions"]
+    assert shown == [decided["contradiction"]]
+    assert (shown[0]["resolved"], shown[0]["resolution"]) == (True, "React since May")
+    assert (await agent.stats())["health"]["unresolved_contradictions"] == 0
+    again = await do(agent, "graph_resolve", from_name="uses vue", to_name="uses react", resolution="Vue after all")
+    assert again["contradiction"]["resolution"] == "Vue after all"
+    told = await entries(database, agent)
+    assert [entry.action for entry in told] == ["memory.resolve", "memory.resolve"]
+    assert "Vue" not in str(told[0].detail)
+
+
+@pytest.mark.shows("graph_contradictions", 5)
+async def test_pages_hold_each_contradiction_once_the_newest_first(agent: Agent) -> None:
+    """W-M32: the list is bounded and goes on with a cursor."""
+    for number in range(5):
+        day = f"2026-03-0{number + 1}"
+        await _contradict(agent, f"one {number}", f"other {number}", properties={"detected_date": day})
+    first = await do(agent, "graph_contradictions", limit=2)
+    second = await do(agent, "graph_contradictions", limit=2, cursor=first["next_cursor"])
+    third = await do(agent, "graph_contradictions", limit=2, cursor=second["next_cursor"])
+    pages = [[entry["node_a"]["name"] for entry in page["contradictions"]] for page in (first, second, third)]
+    assert pages == [["one 4", "one 3"], ["one 2", "one 1"], ["one 0"]]
+    assert [page["count"] for page in (first, second, third)] == [5, 5, 5]
+    assert "next_cursor" not in third
+    with pytest.raises(InvalidInput, match="another call"):
+        await do(agent, "graph_contradictions", limit=3, cursor=first["next_cursor"])
+
+
+@pytest.mark.shows("graph_contradictions", 6, 8)
+async def test_two_current_values_of_a_relation_with_one_are_a_candidate_across_layers(
+    service: MemoryService, tenant: str
+) -> None:
+    wide, in_a = Agent(service, tenant, ("",), ""), Agent(service, tenant, ("", "a"), "a")
+    hidden = Agent(service, tenant, ("", "b"), "b")
+    await wide.relate("Ann", "WORKS_AT", "Acme", valid_at="2020-01-01", to_type="Organization", weight=0.6)
+    await in_a.relate("Ann", "WORKS_AT", "Globex", valid_at="2022-05-01", to_type="Organization", weight=0.8)
+    await wide.relate("Ann", "USES", "Vim")
+    await wide.relate("Ann", "USES", "Emacs")
+    assert (await do(wide, "graph_contradictions"))["candidates"] == []
+    await hidden.relate("Ann", "WORKS_AT", "Initech", valid_at="2023-01-01")
+    assert (await do(in_a, "graph_contradictions"))["candidates"] == [
+        {
+            "entity": {"id": "ann", "name": "Ann", "type": "Person"},
+            "relation": "WORKS_AT",
+            "values": [
+                {
+                    "id": "acme",
+                    "name": "Acme",
+                    "type": "Organization",
+                    "weight": 0.6,
+                    "valid_at": "2020-01-01T00:00:00Z",
+                    "layers": ["tenant"],
+                },
+                {
+                    "id": "globex",
+                    "name": "Globex",
+                    "type": "Organization",
+                    "weight": 0.8,
+                    "valid_at": "2022-05-01T00:00:00Z",
+                    "layers": ["a"],
+                },
+            ],
+            "since": "2022-05-01T00:00:00Z",
+        }
+    ]
+    await in_a.relate("Acme", "CONTRADICTS", "Globex", from_type="Organization", to_type="Organization")
+    recorded = await do(in_a, "graph_contradictions")
+    assert (recorded["count"], recorded["candidates"]) == (1, [])
+
+
+@pytest.mark.shows("graph_contradictions", 7)
+async def test_which_relations_make_candidates_is_the_tenants_rule(agent: Agent) -> None:
+    agent.rules = TenantRules(single_valued=frozenset({"LIVES_IN"}))
+    for relation in ("WORKS_AT", "LIVES_IN"):
+        for target in ("Rome", "Oslo"):
+            await agent.relate("Ann", relation, target)
+    found = (await do(agent, "graph_contradictions"))["candidates"]
+    assert [(entry["relation"], len(entry["values"]), entry["since"]) for entry in found] == [("LIVES_IN", 2, None)]
+
+
+@pytest.mark.shows("graph_contradictions", 8)
+@pytest.mark.shows("graph_resolve", 4)
+async def test_a_contradiction_is_open_while_a_copy_is_and_only_writable_copies_are_decided(
+    service: MemoryService, tenant: str
+) -> None:
+    wide, in_a = Agent(service, tenant, ("",), ""), Agent(service, tenant, ("", "a"), "a")
+    hidden = Agent(service, tenant, ("", "b"), "b")
+    await _contradict(wide, "uses Vue", "uses React")
+    with pytest.raises(Forbidden, match="tenant"):
+        await do(in_a, "graph_resolve", from_name="uses Vue", to_name="uses React", resolution="React")
+    await _contradict(in_a, "uses Vue", "uses React")
+    await _contradict(hidden, "uses Vue", "uses React")
+    decided = await do(in_a, "graph_resolve", from_name="uses Vue", to_name="uses React", resolution="React")
+    assert (decided["contradiction"]["resolved"], decided["kept_layers"]) == (False, ["tenant"])
+    assert (await do(in_a, "graph_contradictions"))["count"] == 1
+    await do(wide, "graph_resolve", from_name="uses Vue", to_name="uses React", resolution="React")
+    assert (await do(in_a, "graph_contradictions"))["count"] == 0
+    assert (await do(hidden, "graph_contradictions"))["count"] == 1
+
+
+@pytest.mark.shows("graph_resolve", 3, 5)
+async def test_what_cannot_be_decided_is_refused_and_a_key_decides_once(agent: Agent) -> None:
+    await agent.relate("Ann", "USES", "Vim")
+    with pytest.raises(NotFound, match="Nothing says"):
+        await do(agent, "graph_resolve", from_name="Ann", to_name="Vim", resolution="x")
+    with pytest.raises(NotFound, match="No entity"):
+        await do(agent, "graph_resolve", from_name="Ann", to_name="Zanzibar", resolution="x")
+    with pytest.raises(InvalidInput, match="one entity"):
+        await do(agent, "graph_resolve", from_name="Ann", to_name="ann", resolution="x")
+    await _contradict(agent, "uses Vue", "uses React")
+    ends = {"from_name": "uses Vue", "to_name": "uses React", "idempotency_key": "k"}
+    first = await do(agent, "graph_resolve", **ends, resolution="React")
+    await do(agent, "graph_resolve", from_name="uses Vue", to_name="uses React", resolution="Vue")
+    assert await do(agent, "graph_resolve", **ends, resolution="React") == first
+    assert (await do(agent, "graph_contradictions", include_resolved=True))["contradictions"][0]["resolution"] == "Vue"

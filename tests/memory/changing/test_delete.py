@@ -1,0 +1,125 @@
+"""``graph_delete`` takes away the memory's part of one entity, and can be undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.context import Deadline, Scope
+from app.contract import Json
+from app.errors import Forbidden, InvalidInput, NotFound
+from app.memory.service import MemoryService
+from app.store.database import Database, Writing
+from app.store.undo import Recording
+from tests.memory.changing.conftest import do, entries
+from tests.memory.conftest import Agent
+
+
+async def undone(agent: Agent, undo_id: str) -> None:
+    """Undo a change, as graph_undo does."""
+    scope = Scope(agent.tenant, agent.layers, (agent.write or "",), agent.write, "user")
+    session = agent.service.database.session(scope, deadline=Deadline.after(20), request_id="undo")
+    recording = Recording(scope, "graph_undo", days=1)
+
+    async def work(writing: Writing) -> Json:
+        await recording.undo(writing, undo_id)
+        return {}
+
+    await session.write(work)
+
+
+async def _told(agent: Agent) -> None:
+    await agent.relate("Ann", "USES", "Vim", evidence="Ann types in modal style", to_type="Object")
+    await agent.relate("Bob", "KNOWS", "Ann", to_type="Person", evidence="Bob met Ann")
+    await agent.relate("Bob", "USES", "Emacs", evidence="Bob hums while typing")
+
+
+@pytest.mark.shows("graph_delete", 1, 2, 3)
+async def test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them(agent: Agent) -> None:
+    await _told(agent)
+    answer = await do(agent, "graph_delete", entity_id="ann")
+    assert (answer["deleted"], answer["action"], answer["id"]) == (True, "deleted", "ann")
+    assert answer["entity"] == {"id": "ann", "name": "Ann", "type": "Person"}
+    assert (answer["edges_removed"], answer["kept"]) == (2, [])
+    assert not (await agent.entities(id="Ann"))["found"]
+    assert set(await agent.edges("Bob")) == {("bob", "USES", "emacs")}
+    assert (await agent.entities(search="modal style"))["entities"] == []
+    assert [found["id"] for found in (await agent.entities(search="hums typing"))["entities"]] == ["bob", "emacs"]
+
+
+@pytest.mark.shows("graph_delete", 1, 4)
+async def test_the_code_spells_the_argument_id_and_names_are_exact_or_aliases(agent: Agent) -> None:
+    await agent.relate("Katherine", "USES", "Vim")
+    await agent.batch(
+        [{"name": "KJ", "type": "Alias"}, {"name": "Katherine", "type": "Person"}],
+        [{"from": "KJ", "to": "Katherine", "relation": "ALIAS_OF"}],
+    )
+    with pytest.raises(NotFound, match=r"No entity found with id: Kathrine. Near it: 'Katherine' \(id katherine\)"):
+        await do(agent, "graph_delete", entity_id="Kathrine")
+    for wrong in ({}, {"entity_id": "katherine", "id": "vim"}):
+        with pytest.raises(InvalidInput, match="entity_id"):
+            await do(agent, "graph_delete", **wrong)
+    answer = await do(agent, "graph_delete", id="Katherine")
+    assert (answer["deleted"], answer["aliases_removed"]) == (True, 2)
+    assert not (await agent.query("KJ"))["found"]
+    assert (await agent.entity("Vim"))["edge_count"] == 0
+
+
+@pytest.mark.shows("graph_delete", 5)
+async def test_what_was_deleted_comes_back_whole(agent: Agent) -> None:
+    await _told(agent)
+    before = (await agent.entity("Ann"), await agent.entity("Bob"), await agent.edges("Ann"))
+    answer = await do(agent, "graph_delete", entity_id="Ann")
+    await undone(agent, answer["undo_id"])
+    assert (await agent.entity("Ann"), await agent.entity("Bob"), await agent.edges("Ann")) == before
+    assert len((await agent.entities(search="modal style"))["entities"]) == 2
+    assert "Ann" in [seed["name"] for seed in (await agent.search("Ann"))["seeds"]]
+
+
+@pytest.mark.shows("graph_delete", 6)
+async def test_what_anything_else_needs_stays_without_the_memorys_relations(agent: Agent, database: Database) -> None:
+    """Partition rule 11: graph_delete removes its own part and keeps an entity that anything else backs."""
+    await _told(agent)
+    async with database.driver.session(database=database.name) as session:
+        await session.run(
+            "MATCH (n:Entity {tenant: $tenant, id: 'ann'}) CREATE (d:Document {tenant: $tenant, layer: $layer, "
+            "id: 'note'})-[:MENTIONS {tenant: $tenant, layer: $layer}]->(n)",
+            tenant=agent.tenant,
+            layer="",
+        )
+    answer = await do(agent, "graph_delete", entity_id="Ann")
+    assert (answer["deleted"], answer["action"], answer["edges_removed"]) == (False, "kept", 2)
+    assert [(kept["id"], kept["why"]) for kept in answer["kept"]] == [("ann", "in use elsewhere")]
+    assert (await agent.entity("Ann"))["edge_count"] == 0
+
+
+@pytest.mark.shows("graph_delete", 7, 8)
+async def test_copies_that_may_not_be_written_stay_and_are_named_and_hidden_ones_are_no_reason(
+    service: MemoryService, tenant: str
+) -> None:
+    wide, in_a = Agent(service, tenant, ("",), ""), Agent(service, tenant, ("", "a"), "a")
+    hidden = Agent(service, tenant, ("", "b"), "b")
+    await wide.relate("Ann", "USES", "Vim")
+    with pytest.raises(Forbidden, match="tenant"):
+        await do(in_a, "graph_delete", entity_id="Ann")
+    await in_a.relate("Ann", "USES", "Tea")
+    await hidden.relate("Ann", "USES", "Coffee")
+    answer = await do(in_a, "graph_delete", entity_id="Ann")
+    assert (answer["deleted"], answer["layers"], answer["edges_removed"]) == (True, ["a"], 1)
+    assert [(kept["layer"], kept["why"]) for kept in answer["kept"]] == [("tenant", "not writable here")]
+    assert (await in_a.entity("Ann"))["layers"] == ["tenant"]
+    assert (await do(wide, "graph_delete", entity_id="Ann"))["kept"] == []
+    assert not (await in_a.entities(id="Ann"))["found"]
+    assert (await hidden.entity("Ann"))["layers"] == ["b"]
+
+
+@pytest.mark.shows("graph_delete", 9, 10)
+async def test_a_reason_is_in_the_audit_trail_and_a_key_deletes_once(agent: Agent, database: Database) -> None:
+    await _told(agent)
+    first = await do(agent, "graph_delete", entity_id="Ann", reason="a test", idempotency_key="k")
+    assert await do(agent, "graph_delete", entity_id="Ann", reason="a test", idempotency_key="k") == first
+    told = await entries(database, agent)
+    assert [(entry.action, entry.target, entry.detail["reason"]) for entry in told] == [
+        ("memory.delete", "ann", "a test")
+    ]
+    with pytest.raises(NotFound, match="No entity found with id: Ann"):
+        await do(agent, "graph_delete", entity_id="Ann")
