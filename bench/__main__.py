@@ -1,4 +1,4 @@
-"""``python -m bench [calls|identity] [--small] [--out FILE]``: what things cost (method: docs/BENCHMARKS.md)."""
+"""``python -m bench [PART] [--small] [--out FILE]``: what things cost (method: docs/BENCHMARKS.md)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from bench import identity, measure, report
+from bench import identity, measure, report, retrieval
 from bench.measure import Size
 from bench.stage import UNLIMITED, gateway, opened
 
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway beside the bare driver.")
-    parser.add_argument("part", nargs="?", choices=("calls", "identity"), default="calls", help="what is measured")
+    parser.add_argument("part", nargs="?", choices=PARTS, default="calls", help="what is measured")
     parser.add_argument("--small", action="store_true", help="only see whether the bench runs; its figures say nothing")
     parser.add_argument("--out", type=Path, help="file of the JSON result; default: bench/results/<time>.json")
     chosen = parser.parse_args()
@@ -29,8 +29,7 @@ def main() -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"circumstances": report.circumstances(), "cases": []}
     try:
-        part = run_identity if chosen.part == "identity" else run
-        asyncio.run(part(Size.small() if chosen.small else Size.full(), result))
+        asyncio.run(PARTS[chosen.part](Size.small() if chosen.small else Size.full(), result))
     finally:  # a run that was stopped leaves what it has
         result["load_after"] = round(os.getloadavg()[0], 2)
         result["verdicts"] = report.verdicts(result)
@@ -65,6 +64,25 @@ async def run_identity(size: Size, result: dict[str, Any]) -> None:
             result["identity"] = await identity.measured(
                 stage, running, connections=size.calls, verifications=size.calls * 100
             )
+
+
+async def run_retrieval(size: Size, result: dict[str, Any]) -> None:
+    """Measure what a search finds again, into ``result``; a small run takes one conversation."""
+    files = retrieval.conversations()[: 1 if size == Size.small() else None]
+    if not files:
+        raise SystemExit(
+            "GRAPHKEEP_TEST_DATA names no folder with locomo/*.json; the conversations are not ours to ship"
+        )
+    small = Size.small()
+    with tempfile.TemporaryDirectory(prefix="graphkeep-bench-") as folder:
+        async with (
+            opened(Path(folder), tenants=small.tenants, entities=small.entities, relations=small.relations) as stage,
+            gateway(stage, limits=UNLIMITED) as running,
+        ):
+            result["retrieval"] = await retrieval.measured(stage, running, files)
+
+
+PARTS: Final = {"calls": run, "identity": run_identity, "retrieval": run_retrieval}
 
 
 if __name__ == "__main__":

@@ -11,16 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from rank_bm25 import BM25Okapi
-
-from app.graph.text import plain_tokens, query_terms
-
-__all__ = ["Figures", "Question", "Turn", "batches", "bm25", "measure", "questions_of", "turns_of"]
+__all__ = ["Figures", "Question", "Turn", "batches", "measure", "questions_of", "turns_of"]
 
 CATEGORIES: Final = frozenset({1, 2, 3, 4})
 _WORDS_OF_A_NAME: Final = 8
 _TURNS_OF_A_BATCH: Final = 6
-_LONGEST_ORDER: Final = 50
 
 
 class Turn(NamedTuple):
@@ -126,22 +121,6 @@ def measure(orders: Sequence[Sequence[str]], questions: Sequence[Question]) -> F
 
     ranks = [next((rank for rank, turn in enumerate(order, 1) if turn in wanted), 0) for order, wanted in asked]
     return Figures(recall(5), recall(10), sum(1 / rank for rank in ranks if rank) / len(asked))
-
-
-def bm25(turns: Sequence[Turn], questions: Sequence[Question]) -> list[list[str]]:
-    """The turn ids that a plain text search finds: BM25 over ``speaker: text``, function words dropped."""
-    index = BM25Okapi([_terms(f"{turn.speaker}: {turn.text}") for turn in turns])
-    orders = []
-    for question in questions:
-        scores = index.get_scores(_terms(question.text))
-        best = sorted(range(len(turns)), key=lambda place: (-scores[place], place))[:_LONGEST_ORDER]
-        orders.append([turns[place].id for place in best])
-    return orders
-
-
-def _terms(text: str) -> list[str]:
-    kept = set(query_terms(text, 1000))
-    return [token for token in plain_tokens(text) if query_terms(token, 1)[0] in kept]
 
 
 def _sessions(conversation: Mapping[str, Any]) -> list[str]:

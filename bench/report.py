@@ -14,6 +14,7 @@ import psutil
 
 from bench.cases import CASES
 from bench.figures import table
+from bench.retrieval import GRAPH_SEARCH
 
 __all__ = ["circumstances", "text", "verdicts"]
 
@@ -66,6 +67,7 @@ def verdicts(result: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
             share = gate["per_second"] / beside["per_second"]
             of = f"{name}: throughput, {row['clients']} clients, of the driver's"
             found.append((of, f">= {SHARE:.0%}", f"{share:.0%}", share >= SHARE))
+    found += _beaten(result["retrieval"]["all"]["figures"]) if "retrieval" in result else []
     noise = result.get("noisy_neighbour")
     if noise:
         moved = noise["noisy"]["p95"] / noise["quiet"]["p95"] - 1
@@ -99,6 +101,7 @@ def text(result: dict[str, Any]) -> str:
         *([table(headings, rows)] if rows else []),
         *([table(["target", "to reach", "measured", "reached"], judged)] if judged else []),
         *(_identity(result["identity"]) if "identity" in result else []),
+        *(_retrieval(result["retrieval"]) if "retrieval" in result else []),
     ]
     noise = result.get("noisy_neighbour")
     if noise:
@@ -122,6 +125,26 @@ def _identity(found: dict[str, Any]) -> list[str]:
         f"p99 {whole['p99']:.2f} ms.",
         table(["step", "p50 ms"], way),
         table(["verifying an", "judged before, µs", "new to the replica, µs"], judging),
+    ]
+
+
+def _retrieval(found: dict[str, Any]) -> list[str]:
+    rows = [
+        [file, way, *(f"{figure:.3f}" for figure in figures)]
+        for file, row in found.items()
+        for way, figures in row["figures"].items()
+    ]
+    return [table(["conversation", "found by", "recall@5", "recall@10", "MRR"], rows)]
+
+
+def _beaten(figures: dict[str, list[float]]) -> list[tuple[str, str, str, bool]]:
+    ours = figures[GRAPH_SEARCH]
+    plain = [figure for way, figure in figures.items() if not way.startswith("graph_search")]
+    best = [max(figure[place] for figure in plain) for place in range(3)]
+    names = ("recall@5", "recall@10", "MRR")
+    return [
+        (f"{name} beside the best baseline", f"> {least:.3f}", f"{found:.3f}", found > least)
+        for name, least, found in zip(names, best, ours, strict=True)
     ]
 
 

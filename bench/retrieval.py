@@ -1,134 +1,123 @@
-"""How well search finds the turns that answer questions about long conversations, beside a plain baseline.
-
-``python -m bench.retrieval FOLDER`` (or ``GRAPHKEEP_TEST_DATA``/locomo) reads LoCoMo conversations, stores each turn
-as a Fact as the tools would, asks every question of categories 1 to 4 and prints recall at 5 and 10 and the mean
-reciprocal rank of the evidence. Needs a database: ``GRAPHKEEP_TEST_NEO4J``, ``GRAPHKEEP_TEST_NEO4J_PASSWORD``.
-"""
+"""How well an agent finds again what it learnt from long conversations, beside plain baselines of the same run."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import secrets
-import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from app.context import Deadline, Scope
-from app.embedding.provider import Embedder
-from app.graph.entity import search_fields
-from app.graph.identity import entity_id
-from app.graph.search import SearchOptions, search
-from app.settings import EmbeddingSettings
-from app.store.database import Database, TenantSession
-from app.store.schema import migrate
-from app.store.statement import statement
-from bench.conversation import Turn, bm25, measure, questions_of, turns_of
+from bench.baselines import baselines
+from bench.conversation import Figures, Question, batches, measure, questions_of, turns_of
+from bench.stage import Gateway, Stage, said
+from bench.wire import Connection, tool_call
 
-PUT = statement(
-    "bench.put_entities",
+__all__ = ["GRAPH_SEARCH", "conversations", "measured"]
+
+GRAPH_SEARCH: Final = "graph_search, facts alone"
+_EVERY_TYPE: Final = "graph_search, every type"
+_ATTEMPTS: Final = 20
+
+
+def conversations() -> list[Path]:
+    """The files of ``GRAPHKEEP_TEST_DATA``/locomo; none without that variable."""
+    folder = os.environ.get("GRAPHKEEP_TEST_DATA")
+    return sorted((Path(folder) / "locomo").glob("*.json")) if folder else []
+
+
+async def measured(stage: Stage, gateway: Gateway, files: Sequence[Path]) -> dict[str, Any]:
+    """Learn each conversation through the tools, in a tenant of its own, and ask its questions.
+
+    ``{file: {turns, questions, learnt_seconds, search_p50_ms, figures: {way: [recall@5, recall@10, MRR]}}}`` and the
+    mean of all questions under ``all``.
     """
-    UNWIND $rows AS row
-    MERGE (n:Entity {tenant: $tenant, layer: $layer, id: row.id})
-    SET n += row.fields, n.partition = $partition, n:$(row.fields.type)
-    """,
-    writes=True,
-)
-LINK = statement(
-    "bench.put_relations",
-    """
-    UNWIND $rows AS row
-    MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row[0]})
-    MATCH (b:Entity {tenant: $tenant, layer: $layer, id: row[1]})
-    MERGE (a)-[r:ATTRIBUTED_TO]->(b)
-    SET r.tenant = $tenant, r.layer = $layer, r.weight = 0.7
-    """,
-    writes=True,
-)
-
-
-async def learn(session: TenantSession, embedder: Embedder, turns: Sequence[Turn]) -> dict[str, str]:
-    """Store the turns; the turn of each entity id."""
-    rows, links, ids = [], [], {}
-    for turn in turns:
-        rows.append(_row(turn.name, "Fact", turn.fact))
-        ids[rows[-1]["id"]] = turn.id
-        links.append([rows[-1]["id"], entity_id(turn.speaker)])
-    rows += [_row(name, "Person", {}) for name in sorted({turn.speaker for turn in turns})]
-    vectors = await embedder.passages([row.pop("passage") for row in rows], Deadline.after(900))
-    for row, vector in zip(rows, vectors, strict=True):
-        row["fields"] |= {"embedding": vector, "embedding_of": embedder.identity.key if embedder.identity else ""}
-
-    async def work(writing: Any) -> Any:
-        await writing.run(PUT, rows=rows)
-        await writing.run(LINK, rows=links)
-
-    await session.write(work)
-    return ids
-
-
-def _row(name: str, type_: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    fields = search_fields(name, (), type_, properties)
-    stored = {"name": name, "type": type_, "confidence": 0.7, "times_mentioned": 1, **properties, **fields.stored()}
-    return {"id": entity_id(name), "fields": stored, "passage": fields.passage}
-
-
-async def run(folder: Path, embedder: Embedder, database: Database) -> list[dict[str, Any]]:
-    """One row of figures per conversation."""
-    rows = []
-    for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.json"))):
+    rows: dict[str, Any] = {}
+    orders: dict[str, list[tuple[list[str], Question]]] = {}
+    for path in files:
         conversation = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
-        turns = turns_of(conversation)
-        questions = questions_of(conversation)
-        tenant = "bench" + secrets.token_hex(6)
-        scope = Scope(tenant, ("",), ("",), "", "bench")
-        session = database.session(scope, deadline=Deadline.after(900), request_id="bench")
-        ids = await learn(session, embedder, turns)
-        row: dict[str, Any] = {"file": path.name, "turns": len(turns), "questions": len(questions)}
-        row["bm25"] = measure(bm25(turns, questions), questions)
-        for label, types in (("search", ("Fact",)), ("search, any type", ())):
-            orders, spent = [], []
-            for question in questions:
-                session = database.session(scope, deadline=Deadline.after(60), request_id="bench")
-                begun = time.perf_counter()
-                answer = await search(session, embedder, question.text, SearchOptions(k=50, types=types))
-                spent.append(time.perf_counter() - begun)
-                orders.append([ids.get(hit.entity["id"], "") for hit in answer.hits])
-            row[label] = measure(orders, questions)
-            row[f"{label}, p50 ms"] = round(1000 * sorted(spent)[len(spent) // 2], 1)
-        rows.append(row)
-        print(_line(row), flush=True)
+        turns, questions = turns_of(conversation), questions_of(conversation)
+        said(f"Learning {path.name}: {len(turns)} turns")
+        async with _client(stage, gateway, path.stem) as client:
+            learnt = await _learn(client, conversation)
+            said(f"Asking {len(questions)} questions")
+            found = dict(await baselines(stage.service.embedder, turns, questions))
+            found[GRAPH_SEARCH], spent = await _ask(client, questions, entity_types=["Fact"])
+            found[_EVERY_TYPE], _ = await _ask(client, questions)
+        rows[path.name] = {
+            "turns": len(turns),
+            "questions": len(questions),
+            "learnt_seconds": round(learnt, 1),
+            "search_p50_ms": round(1000 * sorted(spent)[len(spent) // 2], 1),
+            "figures": {way: _rounded(measure(order, questions)) for way, order in found.items()},
+        }
+        for way, order in found.items():
+            orders.setdefault(way, []).extend(zip(order, questions, strict=True))
+    rows["all"] = {"figures": {way: _rounded(measure(*_columns(pairs))) for way, pairs in orders.items()}}
     return rows
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return " | ".join(f"{key}: {value}" for key, value in row.items())
+class _Client:
+    def __init__(self, connection: Connection, url: str, token: str) -> None:
+        self._connection = connection
+        self._url = url
+        self._token = token
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The tool's result; asked again while it says that it may help."""
+        for _ in range(_ATTEMPTS):
+            message = await self._connection.call(tool_call(self._url, self._token, tool, dict(arguments)))
+            result: dict[str, Any] = message["result"]["structuredContent"]
+            if result["ok"] or not result.get("retryable"):
+                return result
+            await asyncio.sleep(result.get("retry_after_ms", 500) / 1000)
+        raise RuntimeError(f"{tool} goes on refusing: {result['reason']}")
 
 
-async def main(folder: Path) -> None:
-    """Run against the database of the environment, with the packaged model."""
-    database = await Database.connect(
-        os.environ["GRAPHKEEP_TEST_NEO4J"], "neo4j", os.environ["GRAPHKEEP_TEST_NEO4J_PASSWORD"], "neo4j", pool_size=5
-    )
-    await migrate(database)
-    with tempfile.TemporaryDirectory() as home:
-        embedder = Embedder(EmbeddingSettings(embedding="offline"), Path(home))
-        await embedder.start(database)
-        print(embedder.state)
-        try:
-            rows = await run(folder, embedder, database)
-        finally:
-            await embedder.close()
-            await database.close()
-    for label in ("bm25", "search", "search, any type"):
-        means = [sum(row[label][place] for row in rows) / len(rows) for place in range(3)]
-        print(f"{label}: mean recall@5 / recall@10 / MRR {means[0]:.3f} / {means[1]:.3f} / {means[2]:.3f}")
+@asynccontextmanager
+async def _client(stage: Stage, gateway: Gateway, name: str) -> AsyncIterator[_Client]:
+    token = await stage.newcomer(f"conversation-{name}")
+    connection = await Connection.open(gateway.url)
+    try:
+        yield _Client(connection, gateway.url, token)
+    finally:
+        await connection.close()
 
 
-if __name__ == "__main__":
-    given = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["GRAPHKEEP_TEST_DATA"], "locomo")
-    asyncio.run(main(Path(given)))
+async def _learn(client: _Client, conversation: Mapping[str, Any]) -> float:
+    began = time.perf_counter()
+    for batch in batches(conversation):
+        for _ in range(_ATTEMPTS):
+            result = await client.call("graph_relate", batch)
+            if not result["ok"]:
+                raise RuntimeError(f"a batch was refused: {result['reason']}")
+            if not any("embedding model" in warning for warning in result["warnings"]):
+                break
+    return time.perf_counter() - began
+
+
+async def _ask(client: _Client, questions: Sequence[Question], **options: Any) -> tuple[list[list[str]], list[float]]:
+    """Turn ids by question, best first, "" for what is no turn; and the seconds that each question took."""
+    orders, spent = [], []
+    for question in questions:
+        began = time.perf_counter()
+        result = await client.call("graph_search", {"query": question.text, "top_k": 50, "expand": False, **options})
+        spent.append(time.perf_counter() - began)
+        orders.append(
+            [
+                seed["properties"].get("source_ref", "").rpartition("/")[2] if seed["type"] == "Fact" else ""
+                for seed in result["seeds"]
+            ]
+        )
+    return orders, spent
+
+
+def _columns(pairs: Sequence[tuple[list[str], Question]]) -> tuple[list[list[str]], list[Question]]:
+    return [order for order, _ in pairs], [question for _, question in pairs]
+
+
+def _rounded(figures: Figures) -> list[float]:
+    return [round(figure, 3) for figure in figures]

@@ -21,6 +21,7 @@ import psutil
 from neo4j import AsyncGraphDatabase
 from pydantic import SecretStr
 
+from app.access.accounts import Accounts
 from app.access.layers import scope_for
 from app.access.service import accounts_of
 from app.context import Deadline, Principal, Role
@@ -70,6 +71,13 @@ class Stage:
     tape: Tape
     service: MemoryService
     """Whose database and model write on the tape."""
+    accounts: Accounts
+
+    async def newcomer(self, name: str) -> str:
+        """A tenant of this name with nothing in it; a token of its owner."""
+        tenant = await self.accounts.create_tenant(name)
+        user, _ = await self.accounts.add_user("bench@example.com", tenant.name, Role.OWNER)
+        return (await self.accounts.create_token(user.email, tenant.name)).text
 
     async def record(self, tool_name: str, arguments: Mapping[str, Any]) -> Script:
         """Run a tool here, for the first tenant, and write down what it asks of the database."""
@@ -124,7 +132,11 @@ async def opened(home: Path, *, tenants: int, entities: int, relations: int) -> 
         service = MemoryService(Database(recorded, target.database), watched, settings)
         principal = await accounts.local_principal("bench@example.com", made[0].name)
         yield Stage(
-            *(home, target, graphs, principal, tokens[0], tokens[1][0]), time.monotonic() - began, tape, service
+            *(home, target, graphs, principal, tokens[0], tokens[1][0]),
+            time.monotonic() - began,
+            tape,
+            service,
+            accounts,
         )
         await service.close()
     finally:

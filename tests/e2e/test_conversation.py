@@ -16,7 +16,8 @@ import pytest_asyncio
 
 from app.settings import EmbeddingSettings, LimitSettings
 from app.store.database import Database
-from bench.conversation import Figures, Question, Turn, batches, bm25, measure, questions_of, turns_of
+from bench.baselines import bm25
+from bench.conversation import Figures, Question, Turn, batches, measure, questions_of, turns_of
 from tests.conftest import Server
 from tests.gateway import LEGACY, MODERN, Gateway, message_of, owner_token, running, settings_for
 
