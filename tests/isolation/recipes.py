@@ -50,6 +50,15 @@ def _one(aim: Aim, **more: Any) -> dict[str, Any]:
     return {**ends, "relation": "USES", **more}
 
 
+def _edge(aim: Aim, relation: str = "WORKS_ON", **more: Any) -> dict[str, Any]:
+    return {"from_name": aim.subject, "to_name": "Apollo", "relation": relation, "reason": "asked", **more}
+
+
+def _victim(aim: Aim, own: str) -> str:
+    """What a call destroys: a small thing of one's own, so that the rest of the world stays, or what it is after."""
+    return own if aim in {OWN, RETIRED} else aim.subject
+
+
 def _batch(entities: Sequence[Any], relations: Sequence[Any]) -> dict[str, Any]:
     return {"batch": {"entities": list(entities), "relations": list(relations)}}
 
@@ -136,6 +145,11 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
             "of a hidden directory", lambda aim: {"entities": ["Apollo", aim.subject], "project_context": "/home/qzx"}
         ),
         Recipe("a layer not granted", lambda aim: {"entities": [aim.subject], "layers": ["b"]}),
+        Recipe("what was true then", lambda aim: {"entities": [aim.subject], "as_of": "2021-06-01", "min_weight": 0}),
+        Recipe(
+            "what was believed then",
+            lambda aim: {"entities": [aim.subject], "as_of": "2100-01-01", "as_of_basis": "ingestion", "max_hops": 3},
+        ),
     ),
     "graph_entities": (
         Recipe("by id", lambda aim: {"id": aim.subject.lower().replace(" ", "-")}),
@@ -150,6 +164,8 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("all, newest", lambda aim: {"sort_by": "last_seen", "limit": 50}),
         Recipe("all, by name", lambda aim: {"sort_by": "name", "limit": 50}),
         Recipe("a layer not granted", lambda aim: {"layers": ["b", "c"], "search": aim.words}),
+        Recipe("of a moment", lambda aim: {"as_of": "2021-06-01", "limit": 50}),
+        Recipe("known at a moment", lambda aim: {"id": aim.subject, "as_of": "2100-01-01", "as_of_basis": "ingestion"}),
     ),
     "graph_search": (
         Recipe("question", lambda aim: {"query": f"What of {aim.subject}?", "min_similarity": 0, "explain": True}),
@@ -158,6 +174,7 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("shared text", lambda aim: {"query": TOLD, "top_k": 3, "min_similarity": 0, "explain": True}),
         Recipe("hidden words", lambda aim: {"query": "secret tea talk", "min_similarity": 0, "expand_min_weight": 0}),
         Recipe("a layer not granted", lambda aim: {"query": aim.words, "layers": ["b"], "min_similarity": 0}),
+        Recipe("of a moment", lambda aim: {"query": aim.words, "as_of": "2021-06-01", "min_similarity": 0}),
     ),
     "graph_export": (
         Recipe("all that is readable", lambda aim: {"label": aim.type, "keep": 2}),
@@ -189,6 +206,56 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("idempotent", lambda aim: {"event": "ingest_start", "idempotency_key": "the same report"}),
         Recipe("too long", lambda aim: {"event": "error", "data": {"message": aim.type * 2000}}),
         Recipe("a layer that was not granted", lambda aim: {"event": "error", "layers": ["b"]}),
+    ),
+    **dict.fromkeys(
+        ("graph_boost", "graph_weaken"),
+        (
+            Recipe("a relation", lambda aim: _edge(aim)),
+            Recipe("misspelt", lambda aim: _edge(aim, amount=0.01) | {"from_name": f"{aim.subject[:-1]}x"}),
+            Recipe("too much", lambda aim: _edge(aim, "USES", amount=-2)),
+            Recipe("the other way round", lambda aim: _edge(aim) | {"from_name": "Apollo", "to_name": aim.subject}),
+            Recipe("a hidden relation", lambda aim: _edge(aim, "QZX_VERB")),
+            Recipe("idempotent", lambda aim: _edge(aim, amount=0.02, idempotency_key="the same key")),
+            Recipe("tenant-wide", lambda aim: _edge(aim, amount=0.01, layers=["tenant"])),
+            Recipe("a layer that was not granted", lambda aim: _edge(aim, layers=["b"])),
+        ),
+    ),
+    "graph_contradictions": (
+        Recipe("open ones", lambda aim: {}),
+        Recipe("all, in pages", lambda aim: {"include_resolved": True, "limit": 1}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b"]}),
+    ),
+    "graph_resolve": (
+        Recipe(
+            "two places",
+            lambda aim: {"from_name": "Paris", "to_name": "London", "resolution": f"asked {aim.type}"},
+        ),
+        Recipe("one of it", lambda aim: {"from_name": "Lace", "to_name": aim.subject, "resolution": "neither"}),
+        Recipe(
+            "tenant-wide",
+            lambda aim: {"from_name": "note 0", "to_name": "note 1", "resolution": "both", "layers": ["tenant"]},
+        ),
+    ),
+    "graph_decay": (
+        Recipe("dry", lambda aim: {"dry_run": True}),
+        Recipe("run", lambda aim: {"limit": 5, "idempotency_key": f"for {aim.type}"}),
+        Recipe("tenant-wide", lambda aim: {"layers": ["tenant"]}),
+    ),
+    "graph_prune": (
+        Recipe("what would go", lambda aim: {}),
+        Recipe("nearly all", lambda aim: {"node_threshold": 1, "edge_threshold": 1, "max_age_days": 0}),
+        Recipe("a page", lambda aim: {"node_threshold": 1, "edge_threshold": 1, "max_age_days": 0, "limit": 2}),
+        Recipe("go", lambda aim: {"mode": "execute", "edge_threshold": 0.3, "max_age_days": 0, "limit": 4}),
+        Recipe("idempotent", lambda aim: {"mode": "execute", "reason": "asked", "idempotency_key": "the same key"}),
+        Recipe("tenant-wide", lambda aim: {"mode": "execute", "layers": ["tenant"]}),
+    ),
+    "graph_delete": (
+        Recipe("nothing like it", lambda aim: {"entity_id": f"{aim.subject} lost"}),
+        Recipe("misspelt", lambda aim: {"entity_id": aim.subject[:-1]}),
+        Recipe("one", lambda aim: {"entity_id": _victim(aim, "note 7"), "reason": "asked"}),
+        Recipe("again", lambda aim: {"id": _victim(aim, "note 7")}),
+        Recipe("in a layer", lambda aim: {"entity_id": _victim(aim, "Tea"), "layers": ["a"]}),
+        Recipe("idempotent", lambda aim: {"id": _victim(aim, "note 6"), "idempotency_key": "the same key"}),
     ),
     "graph_stats": (
         Recipe("all", lambda aim: {}),
