@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any, Final
 
 from app.cli.client.old_variables import OLD_VARIABLES
 from app.cli.client.variables import Variable, variables
+from app.settings import MemorySettings
 
-__all__ = ["PAGES", "env_example", "main", "settings_page", "tools_page"]
+__all__ = ["PAGES", "env_example", "half_lives", "main", "settings_page", "tools_page"]
 
 _COMPOSE_VARIABLES: Final = (
     ("GRAPHKEEP_DOMAIN", "", "Name of the public host; docker-compose.yml and the Caddyfile read it."),
@@ -64,6 +66,16 @@ def settings_page() -> str:
             lines.append(f"| `{variable.name}`{also} | {_code(_default(variable))} | {_cell(variable.words)} |")
     lines += [
         "",
+        "## Half-lives",
+        "",
+        "How fast `graph_decay` lets things fade, by the defaults above: what is left after a day, and after how many",
+        "days half of it is left. Confidence of entities counts from when they were last seen, the weight of relations",
+        "from when they were last confirmed. Nothing falls below 0.01; rules (subtype `rule`) and theirs stay.",
+        "",
+        "| what | left after a day | half-life, days |",
+        "|---|---|---|",
+        *(f"| {what} | {rate} | {days:.0f} |" for what, rate, days in half_lives()),
+        "",
         "## Containers",
         "",
         "Read by `docker-compose.yml` and the `Caddyfile`, not by the gateway.",
@@ -80,6 +92,13 @@ def settings_page() -> str:
     for old in OLD_VARIABLES:
         lines.append(f"| `{old.name}` | {f'`{old.became}`' if old.became else 'not read'} | {_cell(old.words)} |")
     return "\n".join(lines) + "\n"
+
+
+def half_lives() -> list[tuple[str, float, float]]:
+    """(what, rate, half-life in days) of everything that fades, as the defaults have it."""
+    memory = MemorySettings.model_construct()
+    rates = [*memory.rates.items(), ("other types", memory.decay_other_rate), ("relations", memory.decay_edge_rate)]
+    return [(what, rate, math.log(0.5) / math.log(rate)) for what, rate in rates]
 
 
 def tools_page() -> str:

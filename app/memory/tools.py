@@ -98,7 +98,12 @@ TOOLS: Final = (
         deadline=DeadlineClass.READ,
         read_only=True,
         idempotent=True,
-        volatile=frozenset({"next_cursor", "first_seen", "last_seen", "ingested_at", "last_confirmed", "ended_at"}),
+        volatile=frozenset(
+            {
+                *("next_cursor", "first_seen", "last_seen", "ingested_at", "last_confirmed", "ended_at"),
+                "detected_date",
+            }
+        ),
         example={"entities": ["Alice"], "max_hops": 2, "limit": 20},
     ),
     Tool(

@@ -99,6 +99,9 @@ RULES: Final[Mapping[int, Rule]] = {
         (
             f"{_CELLS}test_a_write_answers_as_if_nobody_else_were_there_and_touches_nothing_else",
             f"{_ACCESS}test_a_write_that_names_no_layer_judges_on_all_readable_ones",
+            "tests/memory/changing/test_adjust.py::test_each_copy_that_may_be_written_moves_and_the_merged_weight_is_told",
+            "tests/memory/changing/test_prune.py::test_the_merged_record_is_judged_and_only_writable_copies_go",
+            "tests/memory/changing/test_decay.py::test_each_copy_fades_by_its_own_clock_and_only_where_it_may_be_written",
         ),
     ),
     10: Rule(
@@ -113,7 +116,11 @@ RULES: Final[Mapping[int, Rule]] = {
     ),
     11: Rule(
         "Merging moves all that hangs on the writable copies; deleting keeps what anything else backs.",
-        awaits=("graph_merge", "graph_delete", "graph_prune", "graph_unmerge", "knowledge", "ledger"),
+        (
+            "tests/memory/changing/test_delete.py::"
+            "test_what_anything_else_needs_stays_without_the_memorys_relations",
+            "tests/memory/changing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
+        ),
     ),
     12: Rule(
         "A relation asserted again keeps its past.",
@@ -135,7 +142,11 @@ RULES: Final[Mapping[int, Rule]] = {
     17: Rule("A collection lies in one layer.", awaits=("knowledge",)),
     18: Rule(
         "Uploads, transcripts, exports, undo records and runs show only to those who may read all their layers.",
-        awaits=("ingest", "graph_export", "graph_dream", "graph_unmerge"),
+        (
+            f"{_RULES}test_rule_18_what_was_sent_shows_only_to_those_who_may_read_its_layer",
+            "tests/isolation/test_gateway.py::"
+            "test_an_upload_of_another_tenant_or_layer_is_answered_like_one_that_never_was",
+        ),
     ),
     19: Rule(
         "An idempotency key belongs to a tenant, a person and a tool, and to the layers of its call.",

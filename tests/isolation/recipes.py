@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.isolation.sent import TALK
 from tests.isolation.world import OF_LAYER_B, OF_OTHER_TENANT, TOLD
 
 
@@ -256,6 +257,49 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("again", lambda aim: {"id": _victim(aim, "note 7")}),
         Recipe("in a layer", lambda aim: {"entity_id": _victim(aim, "Tea"), "layers": ["a"]}),
         Recipe("idempotent", lambda aim: {"id": _victim(aim, "note 6"), "idempotency_key": "the same key"}),
+    ),
+    "graph_ingest": (
+        Recipe("status", lambda aim: {"action": "status"}),
+        Recipe("status, first page", lambda aim: {"action": "status", "limit": 1}),
+        Recipe(
+            "status of a session",
+            lambda aim: {"action": "status", "meta": {"session_id": "s-1"}},
+        ),
+        Recipe(
+            "queue",
+            lambda aim: {"action": "queue", "file_name": f"{aim.subject}.md", "content": aim.words},
+        ),
+        Recipe("queue what is there", lambda aim: {"action": "queue", "file_name": "notes.md", "content": "# qzx b"}),
+        Recipe(
+            "queue, idempotent",
+            lambda aim: {
+                "action": "queue",
+                "file_name": "once.txt",
+                "content": aim.words,
+                "idempotency_key": f"once {aim.subject}",
+            },
+        ),
+        Recipe("a path", lambda aim: {"action": "queue", "file_path": f"/home/{aim.subject}.md"}),
+        Recipe("a folder in the name", lambda aim: {"action": "queue", "file_name": "../x.md", "content": "x"}),
+        Recipe("claim", lambda aim: {"action": "claim"}),
+        Recipe("claim a made-up id", lambda aim: {"action": "claim", "id": aim.subject}),
+        Recipe("read a made-up id", lambda aim: {"action": "read", "id": aim.subject}),
+        Recipe("complete a made-up id", lambda aim: {"action": "complete", "id": aim.subject, "lease": "le-1"}),
+        Recipe("fail a made-up id", lambda aim: {"action": "fail", "id": aim.subject, "lease": "x", "reason": "no"}),
+        Recipe("retry a made-up id", lambda aim: {"action": "retry", "id": aim.subject}),
+        Recipe("cancel a made-up id", lambda aim: {"action": "cancel", "id": aim.subject}),
+        Recipe("status again", lambda aim: {"action": "status", "limit": 100}),
+        Recipe("status tenant-wide", lambda aim: {"action": "status", "layers": ["tenant"]}),
+        Recipe("a layer that was not granted", lambda aim: {"action": "status", "layers": ["b"]}),
+    ),
+    "graph_read_transcript": (
+        Recipe("that everyone has", lambda aim: {"session_id": TALK}),
+        Recipe("in pages", lambda aim: {"session_id": TALK, "limit": 1}),
+        Recipe("from a moment on", lambda aim: {"session_id": TALK, "since": "2026-01-01T00:00:00Z"}),
+        Recipe("by a path", lambda aim: {"file_path": f"/home/qzx/{TALK}.jsonl", "text_only": False}),
+        Recipe("of a made-up session", lambda aim: {"session_id": aim.subject}),
+        Recipe("outside", lambda aim: {"file_path": f"../../{aim.subject}/../../etc/passwd"}),
+        Recipe("a layer not granted", lambda aim: {"session_id": TALK, "layers": ["b"]}),
     ),
     "graph_stats": (
         Recipe("all", lambda aim: {}),

@@ -16,7 +16,7 @@ from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording
 
-__all__ = ["Copy", "Going", "Triple", "locked", "removed"]
+__all__ = ["Copy", "Going", "Triple", "locked", "removed", "searched_again"]
 
 Triple = tuple[str, str, str]
 
@@ -96,11 +96,12 @@ async def removed(writing: Writing, recording: Recording, going: Going, summary:
     """
     row = (await writing.run(REMOVE, ids=going.ids, triples=[list(triple) for triple in going.triples]))[0]
     staying = {copy.id for copy in going.copies if copy.may and copy.backed}
-    await _searched_again(writing, sorted({*going.ends, *staying}))
+    await searched_again(writing, sorted({*going.ends, *staying}))
     return row["aliases"], await recording.after(writing, going.before, summary=summary)
 
 
-async def _searched_again(writing: Writing, ids: Sequence[str]) -> None:
+async def searched_again(writing: Writing, ids: Sequence[str]) -> None:
+    """Make what is searched of these entities follow the evidence that their relations have now."""
     rows = await writing.run(EVIDENCE, ids=ids, most=_EVIDENCE) if ids else []
     changed = []
     for row in rows:
