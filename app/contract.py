@@ -1,4 +1,4 @@
-"""How a toolset declares its tools. Importable by every room; one declaration feeds all that must agree.
+"""How a toolset declares its tools, prompts and resources. Importable by every room; one declaration feeds all.
 
 Dispatch, listing, annotations, scopes, limits, the documentation table and the isolation harness read the same
 :class:`Tool`, so none of them can forget one.
@@ -26,9 +26,13 @@ __all__ = [
     "Cost",
     "Cursor",
     "DeadlineClass",
+    "Fill",
     "Json",
     "Progress",
+    "Prompt",
+    "PromptArgument",
     "ReadArguments",
+    "Resource",
     "Tool",
     "ToolsetName",
     "WriteArguments",
@@ -45,6 +49,7 @@ MAX_ARRAY: Final = 500
 class Cost(IntEnum):
     """Tokens of the bucket that a call spends. A whole-graph call also waits at a bulkhead of its own."""
 
+    NOTHING = 0
     PLAIN = 1
     HEAVY = 5
     WHOLE_GRAPH = 20
@@ -142,6 +147,71 @@ class Tool:
     """Output keys that differ between two equal calls (clock values, minted ids, cursors)."""
     example: Mapping[str, Any] = field(default_factory=dict)
     """Correct arguments, quoted in the message about wrong ones and used by the documentation."""
+
+
+class Fill(StrEnum):
+    """What an argument of a prompt or of a resource's address is completed from."""
+
+    ENTITY = "entity"
+    ENTITY_ID = "entity_id"
+    TYPE = "type"
+    VALUES = "values"
+    NOTHING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One parameter of a prompt; all are text. ``values`` are the only ones allowed, where there are any."""
+
+    name: str
+    description: str
+    required: bool = False
+    default: str = ""
+    values: tuple[str, ...] = ()
+    fill: Fill = Fill.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Words that lead an agent through a piece of work; ``skill`` is the name of its shipped skill.
+
+    It is shown to whose role could ever have ``scope``.
+    """
+
+    name: str
+    skill: str
+    title: str
+    description: str
+    scope: str
+    text: str
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something to read by its address. ``{id}`` in ``uri`` makes it a template.
+
+    ``read(service, call, id)`` gives its text, or an object to be sent as JSON; ``id`` is empty without a template. It
+    raises ``NotFound`` for what the caller may not see, as for what never was.
+    """
+
+    name: str
+    title: str
+    description: str
+    uri: str
+    media_type: str
+    toolset: ToolsetName
+    scope: str
+    read: Callable[[Any, Call, str], Awaitable[str | Mapping[str, Any]]]
+    fill: Fill = Fill.NOTHING
+    """What ``{id}`` is completed from."""
+    volatile: frozenset[str] = field(default=frozenset())
+    """Keys of its JSON that differ between two equal reads."""
+
+    @property
+    def template(self) -> bool:
+        """Whether its address has a place to fill in."""
+        return "{id}" in self.uri
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ __all__ = ["ENVELOPE", "MAX_DEPTH", "Envelope", "EnvelopeStage", "envelope_of", 
 ENVELOPE: Final = "graphkeep.envelope"
 """Key of the :class:`Envelope` in the ASGI scope."""
 
+STAGED_METHODS: Final = frozenset({"resources/read", "completion/complete"})
+"""Requests besides ``tools/call`` that ask the database: authorization and limits hold for them too."""
+
 MAX_DEPTH: Final = 16
 """Deepest nesting of a body, itself included (design §8)."""
 
@@ -62,6 +65,11 @@ class Envelope:
     def notification(self) -> bool:
         """Whether no answer is awaited."""
         return self.id is None
+
+    @property
+    def staged(self) -> str | None:
+        """What the stages of authorization and limits look up: the tool, or a method that touches the database too."""
+        return self.method if self.method in STAGED_METHODS else self.tool
 
     @property
     def spends(self) -> bool:
@@ -216,7 +224,7 @@ class EnvelopeStage:
         except ProtocolError as error:
             await _answer(send, error)
             return
-        inner = with_context(scope, context_of(scope).calling(envelope.tool))
+        inner = with_context(scope, context_of(scope).calling(envelope.staged))
         await self._app({**inner, ENVELOPE: envelope}, _replay(body, receive), send)
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple
 
 import orjson
-from mcp_types import SERVER_INFO_META_KEY
+from mcp_types import INTERNAL_ERROR, SERVER_INFO_META_KEY
 
 from app.contract import ToolsetName
 from app.errors import CallError, InsufficientScope, InternalError, InvalidInput
@@ -25,6 +25,7 @@ __all__ = [
     "Answer",
     "Refusal",
     "TooLarge",
+    "failed_request",
     "failure",
     "refusal",
     "server_version",
@@ -133,9 +134,19 @@ def failure(error: CallError, *, toolset: ToolsetName | None = None) -> Answer:
     return Answer(_encoded(payload), failed=True)
 
 
+def failed_request(error: CallError) -> Wire:
+    """The JSON-RPC error of a request that is no call of a tool; ``data`` says what a failed call would say."""
+    data: Wire = orjson.loads(failure(error).text)
+    return {"code": INTERNAL_ERROR, "message": error.message, "data": data}
+
+
 def refusal(envelope: Envelope, error: CallError, *, toolset: ToolsetName | None = None) -> Refusal:
-    """A ``tools/call`` refused before it reached the SDK, in the form of the caller's era: a tool error, HTTP 200."""
-    body = failure(error, toolset=toolset).body(envelope)
+    """A request refused before it reached the SDK: a tool error in the form of the caller's era, or for what is no
+    call of a tool a JSON-RPC error; HTTP 200."""
+    if envelope.tool is None:
+        body = orjson.dumps({"jsonrpc": "2.0", "id": envelope.id, "error": failed_request(error)})
+    else:
+        body = failure(error, toolset=toolset).body(envelope)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     return Refusal(200, headers, body)
 

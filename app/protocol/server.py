@@ -1,7 +1,7 @@
 """The MCP server, stateless in both protocol eras.
 
 The SDK speaks the protocol; what is asked and who asks was settled by the stages before it and is found in the ASGI
-scope. ``initialize``, ``server/discover`` and ``tools/list`` read the registry and the principal alone.
+scope. ``initialize``, ``server/discover``, the lists and prompts read what was declared and the principal alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from app.errors import ProtocolError
 from app.protocol.direct import Direct
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import Envelope, envelope_of
+from app.protocol.offered import HINTS, Handlers
+from app.protocol.offering import Offering
 from app.protocol.progress import progress_for
 from app.protocol.registry import Registry
 from app.protocol.result import SERVER_NAME, Answer, server_version
@@ -57,8 +59,11 @@ _NO_BODY_LIMIT: Final = 1 << 30
 _Context = ServerRequestContext[Any, Any]
 
 
-def mcp_server(registry: Registry, call: CallTool) -> Server[Any]:
-    """The SDK's server over our registry. A request must carry an ASGI scope with the context and the envelope."""
+def mcp_server(registry: Registry, call: CallTool, offering: Offering | None = None) -> Server[Any]:
+    """The SDK's server over our registry. A request must carry an ASGI scope with the context and the envelope.
+
+    Without an ``offering`` there are no prompts and no resources.
+    """
 
     async def list_tools(ctx: _Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
         if params is not None and params.cursor is not None:
@@ -88,10 +93,12 @@ def mcp_server(registry: Registry, call: CallTool) -> Server[Any]:
         cache_hints={
             "tools/list": CacheHint(_LIST_TTL, "private"),
             "server/discover": CacheHint(_LIST_TTL, "private"),
+            **(HINTS if offering is not None else {}),
         },
         get_tool_input_schema=registry.input_schema,
         on_list_tools=list_tools,  # type: ignore[arg-type]  # a plain mapping is served too, without a second dump
         on_call_tool=call_tool,  # type: ignore[arg-type]
+        **(Handlers(offering, _scope).keywords() if offering is not None else {}),
     )
     server.middleware[:] = [Tracing(registry.tools)]
     return server
@@ -110,9 +117,16 @@ class HttpProtocol:
     ``server`` takes the place of :func:`mcp_server`, where more than tools is to be served over the same transport.
     """
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher, *, server: Server[Any] | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        dispatcher: Dispatcher,
+        offering: Offering | None = None,
+        *,
+        server: Server[Any] | None = None,
+    ) -> None:
         self._manager = StreamableHTTPSessionManager(
-            server or mcp_server(registry, dispatcher.call),
+            server or mcp_server(registry, dispatcher.call, offering),
             stateless=True,
             # JSON mode drops progress and does not cancel a handler whose client hung up.
             json_response=False,

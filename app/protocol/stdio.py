@@ -29,6 +29,7 @@ from app.edge.context import CONTEXT
 from app.errors import CallError, ProtocolError
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import ENVELOPE, Envelope, parse
+from app.protocol.offering import Offering
 from app.protocol.registry import Registry
 from app.protocol.result import Answer, failure
 from app.protocol.server import mcp_server
@@ -55,15 +56,24 @@ class _LocalRequest:
 class LocalProtocol:
     """Serves one client on a pair of binary streams."""
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher, *, identify: Identify, admit: Admit) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        dispatcher: Dispatcher,
+        offering: Offering | None = None,
+        *,
+        identify: Identify,
+        admit: Admit,
+    ) -> None:
         self._registry = registry
+        self._offering = offering
         self._dispatcher = dispatcher
         self._identify = identify
         self._admit = admit
 
     async def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
         """Serve until ``reader`` ends."""
-        server: Server[Any] = mcp_server(self._registry, self._call)
+        server: Server[Any] = mcp_server(self._registry, self._call, self._offering)
         send_in, receive_in = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         send_out, receive_out = anyio.create_memory_object_stream[SessionMessage](0)
 

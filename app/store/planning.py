@@ -37,6 +37,7 @@ _IMAGE: Final = {**_RECORD, "labels": ("Concept",), "unlabelled": (), "moments":
 EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         **dict.fromkeys(("id", "place", "recipe", "source", "relation", "target", "resolution", "from_id"), "x"),
+        "beginning": "x",
         **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types"), ("x",)),
         **dict.fromkeys(("around", "forgotten", "removed", "single", "exempt"), ("x",)),
         **dict.fromkeys(("ends", "pairs", "rivals", "changed", "parted"), (_RECORD,)),

@@ -1,0 +1,1 @@
+"""Resources of the memory, and what arguments are completed from."""
