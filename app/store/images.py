@@ -1,4 +1,4 @@
-"""Exact images of records: what a change is undone by.
+"""Exact images of records: what a change is made of, and what it is undone by.
 
 An image holds all of one record: labels, every property (vectors and search fields too) and which of them are moments.
 Images are read only in layers that the session may write, and what is read stays locked until the transaction ends.
@@ -17,7 +17,7 @@ from app.errors import Conflict
 from app.store.session import Writing
 from app.store.statement import statement
 
-__all__ = ["Asked", "Image", "Images", "Key", "marks", "read_images", "restore", "spelt"]
+__all__ = ["MOST_RECORDS", "Asked", "Image", "Images", "Key", "marks", "read_images", "spelt", "write_images"]
 
 Key = tuple[str, ...]
 """("entity", layer, id), ("alias", layer, id) or ("relation", layer, source, relation, target)."""
@@ -85,8 +85,8 @@ READ_IMAGES: Final = statement(
     writes=True,
 )
 
-RESTORE: Final = statement(
-    "graph.restore_images",
+WRITE_IMAGES: Final = statement(
+    "graph.write_images",
     """
     CALL {
       UNWIND $parted AS row
@@ -189,13 +189,13 @@ async def read_images(writing: Writing, asked: Asked) -> Images:
     return Images(asked, {**records, **_grouped(row["between"]), **_grouped(row["surrounding"])})
 
 
-async def restore(writing: Writing, before: Mapping[Key, Image | None], present: Mapping[Key, Image]) -> None:
+async def write_images(writing: Writing, before: Mapping[Key, Image | None], present: Mapping[Key, Image]) -> None:
     """Make every record of ``before`` what its image says (None: it goes); ``present`` is what there is now."""
     for layer in sorted({key[1] for key in before}):
         part = {key: image for key, image in before.items() if key[1] == layer}
         relations = {key[2:]: image for key, image in part.items() if key[0] == _RELATION}
         await writing.into(layer).run(
-            RESTORE,
+            WRITE_IMAGES,
             parted=[dict(zip(("source", "relation", "target"), key, strict=True)) for key in relations],
             forgotten=[key[2] for key, image in part.items() if key[0] == _ALIAS and image is None],
             removed=[key[2] for key, image in part.items() if key[0] == _ENTITY and image is None],

@@ -24,7 +24,7 @@ from __future__ import annotations
 import secrets
 import time
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ import orjson
 
 from app.context import Scope
 from app.errors import Conflict, InternalError, NotFound
-from app.store.images import Asked, Image, Images, Key, marks, read_images, restore, spelt
+from app.store.images import Asked, Image, Images, Key, marks, read_images, spelt, write_images
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -85,6 +85,9 @@ LIST: Final = statement(
     """,
     control=True,
 )
+
+
+Settle = Callable[[Writing, Sequence[Key]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,11 @@ class Recording:
         )
         return id_
 
-    async def undo(self, writing: Writing, id_: str) -> Undone:
+    async def undo(self, writing: Writing, id_: str, *, settle: Settle | None = None) -> Undone:
         """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
+
+        ``settle`` is called with what was restored, before that is recorded: it may make what only follows from it
+        follow, on the ends of relations that have no image in the change.
 
         Raises:
             NotFound: there is no such change for this scope, or it has expired.
@@ -188,7 +194,9 @@ class Recording:
         changed = list(_since(before, after, present.records))
         if changed:
             raise Conflict(_refusal(changed))
-        await restore(writing, before, present.records)
+        await write_images(writing, before, present.records)
+        if settle is not None:
+            await settle(writing, list(before))
         restored = await read_images(writing, present.asked)
         if any(restored.records.get(key) != image for key, image in before.items()):
             raise InternalError("what was restored differs from what was recorded; nothing was applied")

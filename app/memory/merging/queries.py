@@ -1,0 +1,97 @@
+"""Statements of merge and unmerge. What they write goes through exact images (``app.store.images``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.store.statement import statement
+
+__all__ = ["LOOK", "LOOK_APART"]
+
+# SET takes the locks of both ends in the order of their ids, as every writer of relations does.
+_LOCKED: Final = """
+    CALL () {
+      UNWIND $ids AS id
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+      WITH n ORDER BY n.id, n.layer
+      SET n.times_mentioned = n.times_mentioned
+      RETURN count(n) AS locked
+    }
+"""
+
+# Names and relations of the source; the evidence of relations between the two, which go, that other relations of
+# theirs give too; and the current values of relations that have one value at a time.
+LOOK: Final = statement(
+    "memory.look_at_merge",
+    f"""
+    {_LOCKED}
+    CALL (locked) {{
+      MATCH (n:Entity {{tenant: $tenant, id: $source}}) WHERE n.layer IN $writable
+      UNWIND [n.name] + coalesce(n.aliases, []) AS name
+      RETURN collect(DISTINCT name) AS names
+    }}
+    CALL (locked) {{
+      MATCH (n:Entity {{tenant: $tenant, id: $source}}) WHERE n.layer IN $writable
+      MATCH (n)-[r]-(o:Entity {{tenant: $tenant, layer: n.layer}})
+      WITH DISTINCT startNode(r).id AS f, type(r) AS t, endNode(r).id AS g LIMIT $most
+      RETURN collect([f, t, g]) AS triples
+    }}
+    CALL (locked) {{
+      MATCH (a:Entity {{tenant: $tenant, id: $source}})-[r]-(b:Entity {{tenant: $tenant, id: $target}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND b.layer IN $writable AND r.evidence IS NOT NULL
+      RETURN collect(DISTINCT r.evidence) AS loops
+    }}
+    CALL (loops) {{
+      UNWIND CASE WHEN loops = [] THEN [] ELSE $ids END AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $writable
+      MATCH (n)-[r]-(o:Entity {{tenant: $tenant, layer: n.layer}}) WHERE r.evidence IN loops AND NOT o.id IN $ids
+      RETURN collect(DISTINCT r.evidence) AS still
+    }}
+    CALL (locked) {{
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+      MATCH (n)-[r]->(o:Entity {{tenant: $tenant}})
+      WHERE o.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $single AND NOT o.id IN $ids
+      WITH type(r) AS relation, o.id AS id, min([o.layer, o.name]) AS named
+      ORDER BY relation, id
+      RETURN collect([relation, id, named[1]]) AS values
+    }}
+    RETURN names, triples, loops, still, values
+    """,
+    writes=True,
+)
+
+# What of the listed relations is there (with the layers of their visible copies), what else hangs on the entity, which
+# evidence stays with it, and what has the new one's id.
+LOOK_APART: Final = statement(
+    "memory.look_at_unmerge",
+    f"""
+    {_LOCKED}
+    CALL (locked) {{
+      UNWIND $triples AS t
+      MATCH (a:Entity {{tenant: $tenant, id: t[0]}})-[r]->(b:Entity {{tenant: $tenant, id: t[2]}})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = t[1]
+      WITH t, r.layer AS layer, collect(r.evidence) AS evidence
+      RETURN collect([t, layer]) AS moving, reduce(every = [], e IN collect(evidence) | every + e) AS pieces
+    }}
+    CALL (locked) {{
+      MATCH (n:Entity {{tenant: $tenant, id: $source}}) WHERE n.layer IN $layers
+      MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
+      RETURN count(DISTINCT [startNode(r).id, type(r), endNode(r).id]) AS edges
+    }}
+    CALL (pieces) {{
+      MATCH (n:Entity {{tenant: $tenant, id: $source}}) WHERE n.layer IN $writable AND pieces <> []
+      MATCH (n)-[r]-(o:Entity {{tenant: $tenant, layer: n.layer}})
+      WHERE r.evidence IN pieces AND NOT [startNode(r).id, type(r), endNode(r).id] IN $triples
+      RETURN collect(DISTINCT r.evidence) AS still
+    }}
+    CALL (locked) {{
+      MATCH (n:Entity {{tenant: $tenant, id: $id}}) WHERE n.layer IN $layers
+      RETURN min([n.layer, n.name]) AS clash
+    }}
+    RETURN moving, edges, still, clash[1] AS clash
+    """,
+    writes=True,
+)

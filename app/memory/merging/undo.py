@@ -1,0 +1,84 @@
+"""``graph_undo``: lists what may be undone, and undoes it exactly or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from app.contract import Call, Cursor, Json
+from app.memory.changing.calls import noted, once
+from app.memory.changing.ends import sorted_names
+from app.memory.changing.removal import searched_again
+from app.memory.merging.schemas import UndoInput
+from app.store.database import Database, Writing
+from app.store.images import Key
+from app.store.undo import Change, Recording, changes
+
+__all__ = ["undo"]
+
+_QUESTION: Final = {"tool": "graph_undo"}
+
+
+async def undo(database: Database, days: int, call: Call, arguments: UndoInput) -> Mapping[str, Any]:
+    """List, or undo one change and keep for ``days`` what would make it again.
+
+    Raises:
+        NotFound: there is no such change for this caller.
+        Conflict: it was undone already, or what it touched has changed since; the message names what.
+        InvalidInput: the cursor is not one of this list.
+        CallError: what the store raises.
+    """
+    if arguments.undo_id is None:
+        return await _listed(database, call, arguments)
+    id_ = arguments.undo_id
+    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    recording = Recording(call.scope, call.tool, days)
+
+    async def work(writing: Writing) -> Json:
+        done = await recording.undo(writing, id_, settle=_settle)
+        await noted(writing, call, id_, done.change.layers, tool=done.change.tool, undo_id=done.undo_id)
+        restored = {"entities": done.entities, "relations": done.relations, "aliases": done.aliases}
+        return {
+            "undone": _shown(done.change),
+            "restored": restored,
+            "audit_logged": True,
+            "undo_id": done.undo_id,
+        }
+
+    return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+
+
+async def _settle(writing: Writing, keys: Sequence[Key]) -> None:
+    """Ends of relations that came or went without a recorded image: their searchable evidence follows."""
+    whole = {key[1:] for key in keys if key[0] == "entity"}
+    ends = {end for key in keys if key[0] == "relation" for end in key[2::2] if (key[1], end) not in whole}
+    await searched_again(writing, sorted(ends))
+
+
+async def _listed(database: Database, call: Call, arguments: UndoInput) -> Json:
+    until = None
+    if arguments.cursor is not None:
+        position = Cursor.decode(arguments.cursor, call.scope, _QUESTION, (float, str)).position
+        until = (int(position[0]), str(position[1]))
+    control = database.control.until(call.deadline, call.request_id)
+    found = await changes(control, call.scope, until=until, limit=arguments.limit + 1)
+    page = found[: arguments.limit]
+    more = len(found) > len(page)
+    last = Cursor((page[-1].at, page[-1].id)).encode(call.scope, _QUESTION) if more else None
+    return {"changes": [_shown(change) for change in page], "next_cursor": last}
+
+
+def _shown(change: Change) -> dict[str, Any]:
+    return {
+        "undo_id": change.id,
+        "tool": change.tool,
+        "summary": change.summary,
+        "at": _moment(change.at),
+        "expires_at": _moment(change.expires_at),
+        "layers": sorted_names(change.layers),
+    }
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
