@@ -17,6 +17,7 @@ __all__ = [
     "FIND_DOUBLES",
     "NODES",
     "NODES_BY_ID",
+    "RESOLVE",
     "WRITE_ALIASES",
     "WRITE_EDGES",
     "WRITE_NODES",
@@ -108,6 +109,23 @@ COUNT_STORED: Final = statement(
     """,
 )
 
+RESOLVE: Final = statement(
+    "moving.resolve_ids",
+    """
+    UNWIND $ids AS id
+    CALL (id) {
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      RETURN min([n.layer, n.name, n.type]) AS shown, max(n.confidence) AS confidence
+    }
+    CALL (id) {
+      MATCH (x:Alias {tenant: $tenant, id: id}) USING INDEX x:Alias(tenant, layer, id) WHERE x.layer IN $layers
+      MATCH (n:Entity {tenant: $tenant, id: x.target}) WHERE n.layer IN $layers
+      RETURN collect(DISTINCT n.id) AS targets, min([n.layer, n.name, n.type]) AS aliased
+    }
+    RETURN id, shown, confidence, targets, aliased
+    """,
+)
+
 FIND_DOUBLES: Final = statement(
     "moving.find_doubles",
     """
@@ -119,13 +137,14 @@ FIND_DOUBLES: Final = statement(
     """,
 )
 
+# Moments come as text: the driver needs far longer for each than the server does.
 WRITE_NODES: Final = statement(
     "moving.write_nodes",
     """
     UNWIND $rows AS row
     MERGE (n:Entity {tenant: $tenant, layer: $layer, id: row.id})
     SET n += row.fields
-    SET n.partition = $partition
+    SET n.partition = $partition, n.first_seen = datetime(row.first_seen), n.last_seen = datetime(row.last_seen)
     SET n:$(row.label)
     RETURN count(*) AS written
     """,
@@ -153,6 +172,9 @@ WRITE_EDGES: Final = statement(
     CREATE (a)-[r:$(row.relation)]->(b)
     SET r = row.fields
     SET r.tenant = $tenant, r.layer = $layer
+    SET r.ingested_at = datetime(row.ingested_at), r.last_confirmed = datetime(row.last_confirmed),
+        r.valid_at = datetime(row.valid_at), r.invalid_at = datetime(row.invalid_at),
+        r.ended_at = datetime(row.ended_at)
     RETURN collect(row.line) AS written
     """,
     writes=True,

@@ -1,0 +1,140 @@
+"""What the commands that move memory do, with answers that a script can read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from app.access.service import accounts_of
+from app.cli.database import connected, reachable, running
+from app.context import layer_from_name
+from app.errors import InvalidInput, StartError
+from app.memory.moving.backup import back_up
+from app.memory.moving.exchange import erase_leftovers
+from app.memory.moving.importing import import_memory
+from app.memory.moving.restore import restore
+from app.settings import Settings
+from app.store.control.tenants import Tenant, TenantState, check_layer_name
+from app.store.database import Database
+
+__all__ = ["Movement", "movement"]
+
+_CANNOT_CREATE = 73
+Shown = Callable[[int, int], None]
+
+
+@asynccontextmanager
+async def movement(settings: Settings) -> AsyncIterator[Movement]:
+    """The commands, on the database that the settings lead to.
+
+    Raises:
+        StartError: there is no way to it.
+    """
+    # No gateway of this home runs on the database that this command is about to start: nobody has to be waited for.
+    alone = settings.store.neo4j_uri is None and running(settings) is None
+    async with reachable(settings) as used, connected(used) as database:
+        yield Movement(database, used, alone=alone)
+
+
+class Movement:
+    """Backups, restores and imports. ``alone``: no gateway serves from this database now."""
+
+    def __init__(self, database: Database, settings: Settings, *, alone: bool) -> None:
+        self._database = database
+        self._settings = settings
+        self._alone = alone
+        self._accounts = accounts_of(settings, database)
+
+    async def back_up(
+        self, names: Sequence[str] | None, folder: Path, *, vectors: bool, shown: Shown
+    ) -> dict[str, Any]:
+        """Back up these tenants, or all.
+
+        Raises:
+            NotFound: no such tenant. StartError: the folder cannot be written to.
+        """
+        every = await self._accounts.tenants.all()
+        chosen = (
+            [tenant for tenant in every if tenant.state is not TenantState.DELETED]
+            if names is None
+            else [await self._accounts.tenant(name) for name in names]
+        )
+        try:
+            await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+            made = [await self._one(tenant, folder, vectors=vectors, shown=shown) for tenant in chosen]
+        except OSError as error:
+            raise StartError(
+                f"cannot write to the folder: {error.strerror}. No incomplete backup was left.",
+                exit_code=_CANNOT_CREATE,
+            ) from error
+        return {"backups": made}
+
+    async def restore(
+        self, file: Path, name: str, *, into_new: bool, replace: bool, ids: str, shown: Shown
+    ) -> dict[str, Any]:
+        """Make a file the memory of a tenant.
+
+        Raises:
+            CallError: as :func:`app.memory.moving.restore.restore` does; a tenant made for it is gone then.
+        """
+        await self._swept()
+        tenant = await (self._accounts.create_tenant(name) if into_new else self._accounts.tenant(name))
+        try:
+            done = await restore(
+                self._database,
+                self._settings,
+                tenant,
+                file,
+                ids=cast("Literal['keep', 'new']", ids),
+                replace=replace,
+                alone=self._alone or into_new,
+                shown=shown,
+            )
+        except BaseException:
+            if into_new:
+                await self._accounts.set_tenant_state(tenant, TenantState.DELETED)
+            raise
+        return {"tenant": tenant.name, **asdict(done.counts), "without_vector": done.without_vector}
+
+    async def take_over(
+        self, file: Path, source: str, name: str, *, layer: str, skip_bad: bool, shown: Shown
+    ) -> dict[str, Any]:
+        """Import another system's file.
+
+        Raises:
+            CallError: as :func:`app.memory.moving.importing.import_memory` does.
+        """
+        await self._swept()
+        tenant = await self._accounts.tenant(name)
+        done = await import_memory(
+            self._database,
+            self._settings,
+            tenant,
+            file,
+            source,
+            layer=_existing(tenant, layer),
+            skip_bad=skip_bad,
+            alone=self._alone,
+            shown=lambda done: shown(done, 0),
+        )
+        return {"tenant": tenant.name, **asdict(done)}
+
+    async def _one(self, tenant: Tenant, folder: Path, *, vectors: bool, shown: Shown) -> dict[str, Any]:
+        made = await back_up(self._database, tenant, folder, vectors=vectors, shown=shown)
+        figures = {**asdict(made.counts), "size_bytes": made.size, "sha256": made.sha256}
+        return {"tenant": tenant.name, "file": str(made.path), **figures}
+
+    async def _swept(self) -> None:
+        """What an interrupted restore left is no obstacle to the next one."""
+        await erase_leftovers(self._database, self._settings)
+
+
+def _existing(tenant: Tenant, name: str) -> str:
+    layer = layer_from_name(name)
+    if layer and check_layer_name(layer) not in tenant.layers:
+        raise InvalidInput(f"the tenant has no layer {name!r}; `graphkeep tenant layer add` makes it.", field="layer")
+    return layer

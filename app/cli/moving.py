@@ -1,0 +1,145 @@
+"""Commands that take a tenant's memory out and bring one in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.client.console import note, require
+from app.cli.client.reading import read_settings
+from app.cli.people import Json, answer
+
+if TYPE_CHECKING:
+    from app.cli.movement import Movement
+
+__all__ = ["register"]
+
+_SHOWN_SECONDS = 2.0
+
+
+class Ids(StrEnum):
+    """What becomes of the ids of a file."""
+
+    KEEP = "keep"
+    NEW = "new"
+
+
+class Source(StrEnum):
+    """Systems whose files are understood."""
+
+    MCP_MEMORY = "mcp-memory"
+    GRAPH_MEMORY = "graph-memory"
+    TRIPLETS = "triplets"
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands."""
+    commands.command()(backup)
+    commands.command()(restore)
+    commands.command("import")(take_over)
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write into; it is made if missing.")],
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant. Default: home.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every tenant, each in a file of its own.")] = False,
+    vectors: Annotated[bool, typer.Option(help="Keep the vectors, so that nothing has to be embedded again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a tenant's memory to a file of JSON lines, and read it back to be sure."""
+    names = None if every else [tenant or "home"]
+    found = _do(lambda movement: movement.back_up(names, folder, vectors=vectors, shown=_shown("backed up")))
+    lines = [
+        f"{each['tenant']}: {each['file']} ({each['nodes']} nodes, {each['edges']} edges, {each['size_bytes']} bytes, "
+        f"sha256 {each['sha256']})"
+        for each in found["backups"]
+    ]
+    answer(found, "\n".join(lines), as_json)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file of `graphkeep backup` or graph_export.", exists=True)],
+    tenant: Annotated[str, typer.Option(help="Tenant whose memory it becomes.")],
+    into_new: Annotated[bool, typer.Option("--into-new", help="Make the tenant first.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="The tenant may lose what it holds.")] = False,
+    ids: Annotated[Ids, typer.Option(help="new: ids that today's rules give the names.")] = Ids.KEEP,
+    as_json: Json = False,
+) -> None:
+    """Make a file the memory of a tenant, whole or not at all. Until it is whole nobody sees any of it."""
+    found = _do(
+        lambda movement: movement.restore(
+            file, tenant, into_new=into_new, replace=replace, ids=ids.value, shown=_shown("restored")
+        )
+    )
+    words = f"Tenant {found['tenant']} holds {found['nodes']} nodes and {found['edges']} edges."
+    answer(found, words + _unembedded(found), as_json)
+
+
+def take_over(
+    file: Annotated[Path, typer.Argument(help="File of the other system.", exists=True)],
+    source: Annotated[Source, typer.Option("--from", help="Which system wrote it.")],
+    tenant: Annotated[str, typer.Option(help="Tenant that learns it.")] = "home",
+    layer: Annotated[
+        str, typer.Option(help="Layer that it goes to; `tenant` is what everyone there shares.")
+    ] = "tenant",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be taken over.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn the memory of another system, beside what the tenant knows; whole or not at all.
+
+    mcp-memory: memory.jsonl of the MCP reference memory server. graph-memory: an export of the graph-memory server.
+    triplets: CSV with the columns subject, predicate, object and, if known, valid_at, invalid_at, fact.
+    """
+    found = _do(
+        lambda movement: movement.take_over(
+            file, source.value, tenant, layer=layer, skip_bad=skip_bad, shown=_shown("written")
+        )
+    )
+    for bad in found["skipped"]:
+        note(f"line {bad['line']} left out: {bad['why']}")
+    words = (
+        f"Tenant {found['tenant']} learned {found['relations']} relations ({found['created_relations']} of them new) "
+        f"among {found['entities']} entities ({found['created_entities']} new)."
+    )
+    answer(found, words + _unembedded(found), as_json)
+
+
+def _unembedded(found: dict[str, Any]) -> str:
+    without = found["without_vector"]
+    if not without:
+        return ""
+    return f" {without} entities are found by their words, not yet by their meaning, until graph_reembed has run."
+
+
+def _shown(done_word: str) -> Callable[[int, int], None]:
+    """Says how far it is, every other second."""
+    last = time.monotonic()
+
+    def shown(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SHOWN_SECONDS:
+            last = time.monotonic()
+            note(f"{done:,} of {total:,} records {done_word}" if total else f"{done:,} records {done_word}")
+
+    return shown
+
+
+def _do(work: Callable[[Movement], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    require("server")
+    settings = read_settings()
+    from app.cli.movement import movement
+    from app.edge import logs
+
+    logs.configure("warning")
+
+    async def run() -> dict[str, Any]:
+        async with movement(settings) as opened:
+            return await work(opened)
+
+    return asyncio.run(run())

@@ -1,0 +1,83 @@
+"""One tenant's memory as a file, for the operator's own shelf: every layer, vectors if asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from app.context import Deadline, Scope
+from app.errors import InternalError
+from app.store.control.embedding import decision
+from app.store.control.tenants import Tenant
+from app.store.database import Database, TenantSession
+from app.store.moving.dump import Dump
+from app.store.moving.format import Counts, verified
+from app.store.moving.queries import COUNT_MERGED
+
+__all__ = ["BackedUp", "back_up"]
+
+_SECONDS: Final = 120.0
+_FOREIGN: Final = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup that was read back and found whole."""
+
+    path: Path
+    counts: Counts
+    size: int
+    sha256: str
+
+
+async def back_up(
+    database: Database,
+    tenant: Tenant,
+    folder: Path,
+    *,
+    vectors: bool = False,
+    shown: Callable[[int, int], None] = lambda done, total: None,
+) -> BackedUp:
+    """Write ``<tenant>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
+
+    Raises:
+        OSError: the folder takes no file. CallError: the database does not answer; no file is left then.
+    """
+
+    def opened(scope: Scope) -> TenantSession:
+        return database.session(scope, deadline=Deadline.after(_SECONDS), request_id="backup")
+
+    layers = tuple(sorted(tenant.all_layers()))
+    made_by = await decision(database.control) if vectors else None
+    embedding = None if made_by is None else {key: getattr(made_by, key) for key in ("model", "dimension", "recipe")}
+    dump = Dump(opened, tenant.data, layers, vectors=vectors, embedding=embedding)
+    counted = (await opened(Scope(tenant.data, layers, (), None, "backup")).read(COUNT_MERGED))[0]
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    path = folder / f"{_FOREIGN.sub('-', tenant.name)}-{moment}.jsonl"
+    part = path.with_name(f".{path.name}.part")
+    total = counted["nodes"] + counted["edges"]
+    file = await asyncio.to_thread(_created, part)
+    try:
+        with file:
+            async for piece in dump.lines(counted):
+                await asyncio.to_thread(file.write, piece)
+                shown(dump.seal.counts.nodes + dump.seal.counts.edges, total)
+            file.flush()
+            os.fsync(file.fileno())
+        summary = await asyncio.to_thread(verified, part)
+        if summary.counts != dump.seal.counts:
+            raise InternalError("the backup does not read as it was written; the disk may be failing")
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return BackedUp(path, summary.counts, dump.seal.size, dump.seal.file_sha256)
+
+
+def _created(part: Path) -> BinaryIO:
+    return os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")

@@ -1,0 +1,296 @@
+"""A backup read back: the same records, verified, all at once or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from app.errors import Conflict, InvalidInput, QuotaExceeded
+from app.memory.moving.exchange import erase_leftovers
+from app.memory.moving.restore import held, restore
+from app.memory.service import MemoryService
+from app.store.control.moves import Moves
+from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.database import Database
+from app.store.moving.erase import counted
+from app.store.moving.format import Seal
+from tests.conftest import Server
+from tests.memory.conftest import Agent, settings
+from tests.memory.moving.conftest import LAYERS, learn, lines_of, records_of
+
+New = Callable[[], Awaitable[Tenant]]
+Backup = Callable[[str], Awaitable[Path]]
+
+
+async def now(database: Database, tenant: Tenant) -> Tenant:
+    found = await Tenants(database.control).by_id(tenant.id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.shows("graph_export", 12)
+async def test_what_is_restored_is_what_was_backed_up(
+    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+) -> None:
+    """W-M29: no relation crosses a tenant, whatever both of them hold."""
+    await learn(service, tenant)
+    target = await new_tenant()
+    answer = await restore(database, settings(), target, await backup(tenant), alone=True)
+    moved = await now(database, target)
+    assert moved.data != target.data
+    assert moved.state is TenantState.ACTIVE
+    assert await records_of(database, moved.data) == await records_of(database, tenant)
+    assert answer.layers == LAYERS
+    found = await Agent(service, moved.data, LAYERS, None).entities(search="countess")
+    assert {each["name"] for each in found["entities"]} == {"Ada", "Countess"}
+
+
+async def test_a_restore_into_a_memory_is_refused_unless_it_may_replace_it(
+    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+) -> None:
+    await learn(service, tenant)
+    target = await new_tenant()
+    await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
+    path = await backup(tenant)
+    with pytest.raises(Conflict, match="holds a memory already"):
+        await restore(database, settings(), target, path, alone=True)
+    await restore(database, settings(), target, path, alone=True, replace=True)
+    moved = await now(database, target)
+    assert await records_of(database, moved.data) == await records_of(database, tenant)
+    assert await counted(database.control, target.data) == {}
+
+
+async def test_vectors_of_the_model_in_use_come_along(
+    database: Database, service: MemoryService, tenant: str, new_tenant: New, tmp_path: Path
+) -> None:
+    await Agent(service, tenant, ("",), "").relate("Ada", "KNOWS", "Engine")
+    path = tmp_path / "with vectors.jsonl"
+    path.write_bytes(b"".join(await lines_of(database, tenant, vectors=True)))
+    answer = await restore(database, settings(), await new_tenant(), path, alone=True)
+    assert answer.without_vector == 2  # this database has decided on no model
+
+
+async def test_with_new_ids_an_old_id_leads_on_as_an_alias(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path
+) -> None:
+    seal = Seal()
+    node = {"record": "node", "type": "Person", "layer": "tenant", "confidence": 0.5}
+    lines = [
+        seal.line({"record": "meta", "format": "graphkeep", "version": 1, "layers": ["tenant"]}),
+        seal.line({**node, "id": "old-ada", "name": "Ada Lovelace"}),
+        seal.line({**node, "id": "grace", "name": "Grace"}),
+        seal.line(
+            {
+                "record": "edge",
+                "layer": "tenant",
+                "from_id": "old-ada",
+                "relation": "KNOWS",
+                "to_id": "grace",
+                "weight": 0.5,
+                "ingested_at": "2026-01-01T00:00:00Z",
+            }
+        ),
+        seal.end(),
+    ]
+    path = tmp_path / "old ids.jsonl"
+    path.write_bytes(b"".join(lines))
+    target = await new_tenant()
+    await restore(database, settings(), target, path, ids="new", alone=True)
+    agent = Agent(service, (await now(database, target)).data, ("",), None)
+    assert (await agent.entity("Ada Lovelace"))["id"] == "ada-lovelace"
+    assert (await agent.entity("old-ada"))["id"] == "ada-lovelace"
+    assert [*await agent.edges("Grace")] == [("ada-lovelace", "KNOWS", "grace")]
+
+
+def _cut(lines: list[bytes]) -> list[bytes]:
+    return lines[:-1]
+
+
+def _half(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:4], lines[4][:20]]
+
+
+def _changed(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:3], lines[3].replace(b'"name":"', b'"name":"x'), *lines[4:]]
+
+
+def _lost(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:3], *lines[4:]]
+
+
+def _longer(lines: list[bytes]) -> list[bytes]:
+    return [*lines, lines[1]]
+
+
+def _newer(lines: list[bytes]) -> list[bytes]:
+    return [Seal().line(orjson.loads(lines[0]) | {"version": 9}), *lines[1:]]
+
+
+def _foreign(lines: list[bytes]) -> list[bytes]:
+    return [b'{"type":"entity","name":"x"}\n', *lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "line"),
+    [(_cut, "last"), (_half, 5), (_changed, 4), (_lost, 4), (_longer, "after"), (_newer, 1), (_foreign, 1)],
+)
+async def test_a_spoilt_file_is_refused_by_line_before_anything_is_written(
+    database: Database,
+    service: MemoryService,
+    tenant: str,
+    new_tenant: New,
+    tmp_path: Path,
+    spoilt: Callable[[list[bytes]], list[bytes]],
+    line: int | str,
+) -> None:
+    await learn(service, tenant)
+    whole = await lines_of(database, tenant)
+    number = {"last": len(whole), "after": len(whole) + 1}.get(str(line), line)
+    path = tmp_path / "spoilt.jsonl"
+    path.write_bytes(b"".join(spoilt(whole)))
+    target = await new_tenant()
+    with pytest.raises(InvalidInput, match=rf"\Aline {number}:"):
+        await restore(database, settings(), target, path, alone=True)
+    assert await now(database, target) == target
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"props": {"tenant": "x"}}, "may not be set"),
+        ({"props": {"a b": 1}}, "may not be set"),
+        ({"type": "X`) MATCH (n"}, "an entity type"),
+        ({"confidence": 7}, "from 0 to 1"),
+        ({"last_seen": "yesterday"}, "wrong form"),
+        ({"layer": "global"}, "reserved word"),
+        ({"name": None}, "name is a text"),
+    ],
+)
+async def test_a_record_that_breaks_a_rule_is_named_and_nothing_is_left(
+    database: Database, new_tenant: New, tmp_path: Path, record: dict[str, object], words: str
+) -> None:
+    seal = Seal()
+    node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant", "confidence": 0.5}
+    head = seal.line({"record": "meta", "format": "graphkeep", "version": 1, "layers": []})
+    path = tmp_path / "made up.jsonl"
+    path.write_bytes(head + seal.line(node) + seal.line(node | record) + seal.end())
+    target = await new_tenant()
+    with pytest.raises(InvalidInput, match=rf"\Aline 3: .*{words}"):
+        await restore(database, settings(), target, path, alone=True)
+    assert await now(database, target) == target
+
+
+async def test_a_record_that_comes_twice_is_no_whole_file(database: Database, new_tenant: New, tmp_path: Path) -> None:
+    seal = Seal()
+    node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant", "confidence": 0.5}
+    head = seal.line({"record": "meta", "format": "graphkeep", "version": 1, "layers": []})
+    path = tmp_path / "twice.jsonl"
+    path.write_bytes(head + seal.line(node) + seal.line(node) + seal.end())
+    target = await new_tenant()
+    with pytest.raises(InvalidInput, match="twice"):
+        await restore(database, settings(), target, path, alone=True)
+    assert any((await held(database, target)).values()) is False
+
+
+async def test_a_file_beyond_the_quota_is_refused(
+    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+) -> None:
+    await learn(service, tenant)
+    with pytest.raises(QuotaExceeded, match="7 entities and the tenant may hold 2"):
+        await restore(database, settings(quota_entities=2), await new_tenant(), await backup(tenant), alone=True)
+
+
+async def test_two_restores_at_once_do_not_mix(database: Database, new_tenant: New) -> None:
+    target = await new_tenant()
+    moves = Moves(database.control)
+    move = await moves.begin(target.id)
+    with pytest.raises(Conflict, match="already"):
+        await moves.begin(target.id)
+    await moves.freeze(move)
+    assert (await now(database, target)).state is TenantState.MOVING
+    await moves.give_up(move.id)
+    assert (await now(database, target)).state is TenantState.ACTIVE
+    with pytest.raises(Conflict, match="given up"):
+        await moves.flip(move, (), actor="test", action="tenant.restore")
+    await erase_leftovers(database, settings(), abandoned_after=-1)
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from app.memory.moving import restore as room
+from app.store.control.moves import Moves
+from app.store.control.tenants import Tenants
+from app.store.database import Database
+from app.store.moving.load import Load
+from app.settings import Settings
+
+uri, user, password, name, target, path, point = sys.argv[1:]
+seen = 0
+room.BATCH = 2
+
+def dying(method):
+    async def told(*given, **named):
+        global seen
+        if str(seen) == point or method.__name__ == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+        seen += method.__name__ == "write"
+        answer = await method(*given, **named)
+        if "after_" + method.__name__ == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+    return told
+
+for owner, one in ((Load, "write"), (Load, "check"), (Moves, "freeze"), (Moves, "flip")):
+    setattr(owner, one, dying(getattr(owner, one)))
+
+async def main():
+    database = await Database.connect(uri, user, password, name, pool_size=2)
+    tenant = await Tenants(database.control).by_id(target)
+    await room.restore(database, Settings(), tenant, Path(path), alone=True, replace=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("point", ["0", "4", "check", "flip", "after_flip"])
+async def test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after(
+    database: Database,
+    neo4j_server: Server,
+    service: MemoryService,
+    tenant: str,
+    new_tenant: New,
+    backup: Backup,
+    tmp_path: Path,
+    point: str,
+) -> None:
+    await learn(service, tenant)
+    target = await new_tenant()
+    await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
+    old, new = await records_of(database, target.data), await records_of(database, tenant)
+    place = (neo4j_server.uri, neo4j_server.user, neo4j_server.password, "neo4j")
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", _KILLED, *place, target.id, str(await backup(tenant)), point],
+        check=False,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "GRAPHKEEP_HOME": str(tmp_path)},
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    found = await now(database, target)
+    assert await records_of(database, found.data) == (new if point == "after_flip" else old)
+    await erase_leftovers(database, settings(), abandoned_after=-1)
+    found = await now(database, target)
+    assert found.state is TenantState.ACTIVE
+    assert await records_of(database, found.data) == (new if point == "after_flip" else old)
+    async with database.driver.session() as session:
+        left = await (await session.run("MATCH (m:_Move {tenant: $of}) RETURN m.id", of=target.id)).values()
+    assert left == []
