@@ -41,10 +41,10 @@ async def measured(stage: Stage, gateway: Gateway, files: Sequence[Path]) -> dic
         conversation = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
         turns, questions = turns_of(conversation), questions_of(conversation)
         said(f"Learning {path.name}: {len(turns)} turns")
+        found = dict(await baselines(stage.service.embedder, turns, questions))
         async with _client(stage, gateway, path.stem) as client:
             learnt = await _learn(client, conversation)
             said(f"Asking {len(questions)} questions")
-            found = dict(await baselines(stage.service.embedder, turns, questions))
             found[GRAPH_SEARCH], spent = await _ask(client, questions, entity_types=["Fact"])
             found[_EVERY_TYPE], _ = await _ask(client, questions)
         rows[path.name] = {
