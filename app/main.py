@@ -26,8 +26,17 @@ from app.edge.selftest import SelfTest
 from app.edge.stages import Instruments, edge
 from app.embedding.provider import Embedder
 from app.errors import CallError, InternalError
+from app.ingest.http import PREFIX, UploadTool, raised
+from app.ingest.http import routes as upload_routes
+from app.ingest.service import IngestService
+from app.ingest.tools import TOOLS as INGEST
 from app.limits.limit import Limit
 from app.limits.limits import Limits
+from app.limits.uploads import LimitUploads
+from app.memory.moving.exchange import keep_leftovers_erased
+from app.memory.offered.completing import complete
+from app.memory.offered.resources import RESOURCES
+from app.memory.prompts.loading import prompts
 from app.memory.service import MemoryService
 from app.memory.tools import TOOLS as MEMORY
 from app.oauth.jwks import KeyRing
@@ -35,6 +44,7 @@ from app.oauth.routes import routes
 from app.oauth.service import AuthorizationServer
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import EnvelopeStage, envelope_of
+from app.protocol.offering import Offering
 from app.protocol.registry import Registry
 from app.protocol.result import refusal
 from app.protocol.server import HttpProtocol
@@ -64,8 +74,10 @@ class Services:
     registry: Registry
     dispatcher: Dispatcher
     limits: Limits
+    offering: Offering
     protocol: HttpProtocol
     self_test: SelfTest
+    ingest: IngestService
 
 
 def create_app(settings: Settings | None = None) -> Application[Services]:
@@ -74,13 +86,25 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
 
     def pipeline(services: Services) -> ASGIApp:
         registry, access, metrics = services.registry, services.access, services.instruments.metrics
+
+        def staged(name: str) -> Tool | None:
+            return registry.get(name) or services.offering.stage(name)
+
         mcp = through(
             PostOnly,
             partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry)),
             EnvelopeStage,
-            partial(Authorize, snapshot=access.snapshot, tool_named=registry.get, refuse=_refused),
-            partial(Limit, limits=services.limits, tool_of=registry.get, refuse=_refused, metrics=metrics),
+            partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=_refused),
+            partial(Limit, limits=services.limits, tool_of=staged, refuse=_refused, metrics=metrics),
             to=services.protocol,
+        )
+        upload = INGEST[0]
+        ingest = through(
+            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=PREFIX),
+            partial(UploadTool, tool=upload),
+            partial(Authorize, snapshot=access.snapshot, tool_named=registry.get, refuse=raised),
+            partial(LimitUploads, limits=services.limits, tool=upload, metrics=metrics),
+            to=pages(upload_routes(services.ingest)),
         )
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
@@ -90,7 +114,7 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
         )
         return through(
             *edge(chosen, services.instruments),
-            to=Routes({"/mcp": mcp, "/healthz": health, "/readyz": health}, otherwise=oauth),
+            to=Routes({"/mcp": mcp, "/healthz": health, "/readyz": health}, below={PREFIX: ingest}, otherwise=oauth),
         )
 
     return Application(lambda: opened(chosen), pipeline)
@@ -113,17 +137,29 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         opening = await stack.enter_async_context(Opening(database).running())
         await stack.enter_async_context(beside(_plan(opening, database), "plans"))
         await stack.enter_async_context(beside(keep_swept(database.control), "sweeping"))
+        await stack.enter_async_context(beside(_erase_leftovers(opening, database, settings), "moving"))
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
         await stack.enter_async_context(beside(_start_model(embedder, opening, database), "model"))
         access = await stack.enter_async_context(open_access(settings, database, migrated=opening.migrated))
-        registry = Registry(MEMORY)
+        registry = Registry((*MEMORY, *INGEST))
         memory = MemoryService(database, embedder, settings)
         stack.push_async_callback(memory.close)
-        dispatcher = Dispatcher(registry, {"memory": memory}, result_characters=settings.limits.result_characters)
-        limits = Limits(settings.limits, pool_size=store.pool_size)
+        ingest = IngestService(database, settings)
+        await stack.enter_async_context(beside(ingest.worker.run(opening.migrated), "ingest"))
+        dispatcher = Dispatcher(
+            registry, {"memory": memory, "ingest": ingest}, result_characters=settings.limits.result_characters
+        )
+        limits = Limits(settings.limits, pool_size=store.pool_size, uploads=settings.ingest.concurrent_uploads)
         stack.push_async_callback(limits.close)
-        protocol = HttpProtocol(registry, dispatcher)
+        offering = Offering(
+            prompts(),
+            RESOURCES,
+            {"memory": memory},
+            complete,
+            result_characters=settings.limits.result_characters,
+        )
+        protocol = HttpProtocol(registry, dispatcher, offering)
         await stack.enter_async_context(protocol.running())
         instruments = Instruments()
         await stack.enter_async_context(instruments.measuring())
@@ -148,14 +184,21 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             registry,
             dispatcher,
             limits,
+            offering,
             protocol,
             self_test,
+            ingest,
         )
 
 
 async def _plan(opening: Opening, database: Database) -> None:
     await opening.migrated.wait()
     await plan_ahead(database, ROOMS)
+
+
+async def _erase_leftovers(opening: Opening, database: Database, settings: Settings) -> None:
+    await opening.migrated.wait()
+    await keep_leftovers_erased(database, settings)
 
 
 async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:

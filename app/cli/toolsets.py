@@ -1,14 +1,29 @@
-"""Every toolset's tools, in one order: what the documents and the local commands list."""
+"""Every toolset's tools, prompts and resources, in one order: what the documents and the local commands list."""
 
 from __future__ import annotations
 
-from app.contract import Tool
+from app.contract import Prompt, Resource, Tool
 
-__all__ = ["every_tool"]
+__all__ = ["every_prompt", "every_resource", "every_tool"]
 
 
 def every_tool() -> tuple[Tool, ...]:
     """All tools of this version."""
-    from app.memory.tools import TOOLS
+    from app.ingest.tools import TOOLS as INGEST
+    from app.memory.tools import TOOLS as MEMORY
 
-    return TOOLS
+    return (*MEMORY, *INGEST)
+
+
+def every_prompt() -> tuple[Prompt, ...]:
+    """All prompts of this version."""
+    from app.memory.prompts.loading import prompts
+
+    return prompts()
+
+
+def every_resource() -> tuple[Resource, ...]:
+    """All resources of this version."""
+    from app.memory.offered.resources import RESOURCES
+
+    return RESOURCES

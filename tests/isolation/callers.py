@@ -9,7 +9,10 @@ from typing import Any
 
 import orjson
 
+from app.access.layers import scope_for
 from app.context import Deadline, RequestContext
+from app.ingest.intake import Incoming
+from app.ingest.service import IngestService
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import Envelope
 from app.protocol.progress import silent
@@ -18,6 +21,9 @@ from tests.identity import a_grant, a_principal
 
 LAYERS = ("", "a", "b", "c")
 """Layers that each tenant of the harness has; all callers of a tenant are told of all of them."""
+
+UPLOAD = "PUT /ingest"
+"""Not a tool: a file that comes by HTTP."""
 
 _PAGES = 6
 
@@ -73,15 +79,37 @@ class Reply:
         return f"{self.text}\n{inside}"
 
 
+@dataclass(frozen=True)
+class Step:
+    """One write."""
+
+    caller: Caller
+    tool: str
+    arguments: Mapping[str, Any]
+
+
 class Gate:
     """The dispatcher of a gateway without its listeners."""
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher) -> None:
+    def __init__(self, registry: Registry, dispatcher: Dispatcher, ingest: IngestService) -> None:
         self.registry = registry
+        self.ingest = ingest
         self._dispatcher = dispatcher
+
+    async def upload(self, caller: Caller, name: str, content: str) -> Reply:
+        """A file that came by HTTP, from behind its route."""
+        principal = caller.context(UPLOAD).principal
+        assert principal is not None
+        scope = scope_for(principal, None, writes=True)
+        staged = self.ingest.files.stage(scope.tenant)
+        await staged.write(content.encode())
+        text = orjson.dumps((await self.ingest.intake.accept(scope, [Incoming(name, staged)]))[0]).decode()
+        return Reply(UPLOAD, {"name": name}, False, text, text)
 
     async def ask(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """One call. Our own faults are no answer: they fail the test."""
+        if tool == UPLOAD:
+            return await self.upload(caller, **arguments)
         envelope = Envelope("tools/call", id=1, tool=tool, arguments=arguments)
         answer = await self._dispatcher.call(envelope, caller.context(tool), silent)
         payload = orjson.loads(answer.text)

@@ -15,6 +15,7 @@ from app.cli.toolsets import every_tool
 from app.context import Deadline
 from app.embedding.local import open_packaged
 from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity
+from app.ingest.service import IngestService
 from app.memory.service import MemoryService
 from app.protocol.dispatch import Dispatcher
 from app.protocol.registry import Registry
@@ -75,9 +76,10 @@ async def open_gate(registry: Registry, database: Database, embedder: Any) -> tu
     await ensure_vector_index(database, 384)
     chosen = Settings(run=RunSettings(home=Path(HOME.name)), embedding=EmbeddingSettings(embedding="none"))
     memory = MemoryService(database, embedder, chosen)
-    services = {"memory": memory}
+    ingest = IngestService(database, chosen)
+    services = {"memory": memory, "ingest": ingest}
     assert {tool.toolset for tool in registry} <= set(services), "the harness has no service for a toolset"
-    return Gate(registry, Dispatcher(registry, services, check_results=True)), memory  # type: ignore[arg-type]
+    return Gate(registry, Dispatcher(registry, services, check_results=True), ingest), memory  # type: ignore[arg-type]
 
 
 @pytest_asyncio.fixture(scope="session")

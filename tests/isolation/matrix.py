@@ -117,8 +117,7 @@ RULES: Final[Mapping[int, Rule]] = {
     11: Rule(
         "Merging moves all that hangs on the writable copies; deleting keeps what anything else backs.",
         (
-            "tests/memory/changing/test_delete.py::"
-            "test_what_anything_else_needs_stays_without_the_memorys_relations",
+            "tests/memory/changing/test_delete.py::test_what_anything_else_needs_stays_without_the_memorys_relations",
             "tests/memory/changing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
         ),
     ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
-from tests.isolation.sent import TALK
+from tests.isolation.sent import SECOND, TALK
 from tests.isolation.world import OF_LAYER_B, OF_OTHER_TENANT, TOLD
 
 
@@ -267,7 +268,7 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         ),
         Recipe(
             "queue",
-            lambda aim: {"action": "queue", "file_name": f"{aim.subject}.md", "content": aim.words},
+            lambda aim: {"action": "queue", "file_name": "told.md", "content": aim.words},
         ),
         Recipe("queue what is there", lambda aim: {"action": "queue", "file_name": "notes.md", "content": "# qzx b"}),
         Recipe(
@@ -297,6 +298,7 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("in pages", lambda aim: {"session_id": TALK, "limit": 1}),
         Recipe("from a moment on", lambda aim: {"session_id": TALK, "since": "2026-01-01T00:00:00Z"}),
         Recipe("by a path", lambda aim: {"file_path": f"/home/qzx/{TALK}.jsonl", "text_only": False}),
+        Recipe("of layers alone", lambda aim: {"session_id": SECOND}),
         Recipe("of a made-up session", lambda aim: {"session_id": aim.subject}),
         Recipe("outside", lambda aim: {"file_path": f"../../{aim.subject}/../../etc/passwd"}),
         Recipe("a layer not granted", lambda aim: {"session_id": TALK, "layers": ["b"]}),
@@ -308,8 +310,52 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
 }
 """Recipes by tool."""
 
-SURFACES: Final[Mapping[str, Sequence[str]]] = {"prompts": (), "resources": ()}
-"""Names of prompts and resources with recipes. Nothing offers any yet; the gateway's test fails once something does."""
+PROMPTS: Final[Mapping[str, Callable[[Aim], dict[str, str]]]] = {
+    **dict.fromkeys(("dream", "bootstrap", "weekly-maintenance", "graph-stats"), lambda aim: {}),
+    "weekly-analysis": lambda aim: {"since": aim.words},
+    "capture": lambda aim: {"topic": aim.subject},
+    "graph": lambda aim: {"query": aim.subject, "type": aim.type},
+    "graph-ask": lambda aim: {"question": aim.words},
+    "graph-find": lambda aim: {"what": "stale"},
+    "graph-boost": lambda aim: {"from": aim.subject, "relation": "USES", "to": "Apollo"},
+    "graph-briefing": lambda aim: {"topic": aim.subject},
+    "graph-backup": lambda aim: {"label": aim.type},
+    "ingest": lambda aim: {"document": aim.subject},
+    "ingest-audio": lambda aim: {"recording": aim.subject},
+}
+"""Arguments of every prompt."""
+
+RESOURCES: Final[Mapping[str, Sequence[Callable[[Aim], str]]]] = {
+    "entity": (
+        lambda aim: f"graphkeep://entity/{aim.subject.lower().replace(' ', '-')}",
+        lambda aim: f"graphkeep://entity/{quote(aim.subject)}",
+        lambda aim: "graphkeep://entity/enchantress",
+        lambda aim: "graphkeep://entity/apollo",
+    ),
+    "vocabulary": (lambda aim: "graphkeep://vocabulary",),
+    "changelog": (lambda aim: "graphkeep://changelog",),
+    "context": (lambda aim: "graphkeep://context",),
+}
+"""Addresses of every resource, templates filled in."""
+
+COMPLETIONS: Final[Sequence[tuple[str, str, str, Callable[[Aim], str]]]] = (
+    ("ref/prompt", "graph", "query", lambda aim: aim.subject[:3]),
+    ("ref/prompt", "graph", "query", lambda aim: ""),
+    ("ref/prompt", "graph", "type", lambda aim: "q"),
+    ("ref/prompt", "graph", "type", lambda aim: ""),
+    ("ref/prompt", "graph-find", "what", lambda aim: "s"),
+    ("ref/resource", "graphkeep://entity/{id}", "id", lambda aim: aim.subject),
+    ("ref/resource", "graphkeep://entity/{id}", "id", lambda aim: "QZX"),
+    ("ref/resource", "graphkeep://entity/{id}", "id", lambda aim: ""),
+)
+"""What is completed: kind, owner, argument, beginning."""
+
+SURFACES: Final[Mapping[str, frozenset[str]]] = {
+    "prompts": frozenset(PROMPTS),
+    "resources": frozenset(name for name in RESOURCES if name != "entity"),
+    "resources/templates": frozenset({"entity"}),
+}
+"""Names of what is listed besides tools; one without a recipe fails the gateway's test."""
 
 PAGES_WITHOUT_MEMORY: Final = frozenset(
     {

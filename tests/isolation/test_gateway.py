@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,14 @@ import pytest_asyncio
 
 from app.access.service import accounts_of
 from app.context import Role
+from app.ingest.http import routes as upload_routes
 from app.oauth.pages import SCRIPT_PATH, STYLE_PATH
 from app.oauth.routes import routes
 from app.protocol.registry import Registry
 from app.store.database import Database
 from tests.conftest import Server
 from tests.identity import fresh_email, fresh_name
-from tests.isolation.callers import without
+from tests.isolation.callers import UPLOAD, without
 from tests.isolation.recipes import CELLS, GUESSED, OWN, PAGES_WITHOUT_MEMORY, RECIPES, SURFACES
 from tests.isolation.test_cells import READS
 from tests.isolation.world import FOREIGN, HIDDEN, IN_A, IN_B, IN_C, VISIBLE, WIDE, Step, leaks
@@ -57,9 +59,9 @@ async def gateway(
 
     tokens = Tokens(*await tenant(), *await tenant(), (await tenant())[0])
     async with running(settings, tokens.owner) as found:
-        await _play(found, tokens.owner, [*HIDDEN["memory"], *VISIBLE["memory"]])
-        await _play(found, tokens.lonely_owner, VISIBLE["memory"])
-        await _play(found, tokens.foreign, FOREIGN["memory"][:3])
+        await _play(found, tokens.owner, [*HIDDEN["memory"], *HIDDEN["ingest"], *VISIBLE["memory"], *VISIBLE["ingest"]])
+        await _play(found, tokens.lonely_owner, [*VISIBLE["memory"], *VISIBLE["ingest"]])
+        await _play(found, tokens.foreign, [*FOREIGN["memory"][:3], *FOREIGN["ingest"][:6]])
         yield found, tokens
 
 
@@ -71,6 +73,10 @@ async def _play(gateway: Gateway, token: str, steps: Any) -> None:
     async with gateway.client(token) as client:
         for number, step in enumerate(steps):
             assert isinstance(step, Step)
+            if step.tool == UPLOAD:
+                sent = {"params": {"layer": LAYERS[step.caller.name]}, "content": step.arguments["content"]}
+                assert (await client.put(f"/ingest/{step.arguments['name']}", **sent)).json()["ok"]
+                continue
             sure = {"idempotency_key": f"step {number}", "layers": [LAYERS[step.caller.name]]}
             said = await gateway.insist(client, step.tool, **{**step.arguments, **sure})
             assert said["ok"], said
@@ -85,13 +91,13 @@ async def test_the_gateway_lists_the_tools_with_recipes(gateway: tuple[Gateway, 
     assert everyones <= set(RECIPES)
 
 
-async def test_prompts_and_resources_have_recipes_once_there_are_any(gateway: tuple[Gateway, Tokens]) -> None:
+async def test_what_is_listed_besides_tools_has_recipes(gateway: tuple[Gateway, Tokens]) -> None:
     found, tokens = gateway
+    keys = {"prompts": "prompts", "resources": "resources", "resources/templates": "resourceTemplates"}
     async with found.client(tokens.owner) as client:
-        for surface in SURFACES:
-            answer = (await found.ask(client, f"{surface}/list")).json()
-            listed = answer.get("result", {}).get(surface, [])
-            assert {item["name"] for item in listed} == set(SURFACES[surface])
+        for surface, names in SURFACES.items():
+            listed = (await found.ask(client, f"{surface}/list")).json()["result"][keys[surface]]
+            assert {item["name"] for item in listed} == names
 
 
 def test_every_page_is_known_to_read_no_memory() -> None:
@@ -100,6 +106,45 @@ def test_every_page_is_known_to_read_no_memory() -> None:
         STYLE_PATH,
         SCRIPT_PATH,
     }
+
+
+def test_every_upload_route_is_known() -> None:
+    found = {(route.path, *sorted(route.methods or ())) for route in upload_routes(None)}  # type: ignore[arg-type]
+    assert found == {
+        ("/ingest", "POST"),
+        ("/ingest/uploads", "OPTIONS", "POST"),
+        ("/ingest/uploads/{upload}", "DELETE", "HEAD", "OPTIONS", "PATCH"),
+        ("/ingest/{name}", "GET", "HEAD", "PUT"),
+    }
+
+
+async def test_an_upload_of_another_tenant_or_layer_is_answered_like_one_that_never_was(
+    gateway: tuple[Gateway, Tokens],
+) -> None:
+    found, tokens = gateway
+    begin = {"Tus-Resumable": "1.0.0", "Upload-Length": "10", "Upload-Metadata": f"filename {_base64('qzx.md')}"}
+    async with found.client(tokens.reader) as mine, found.client(tokens.foreign) as theirs:
+        known = await mine.get("/ingest/first-talk.jsonl")
+        assert (known.status_code, known.json()["layer"]) == (200, "a")
+        for name in ("qzx-b.jsonl", "qzx-t.jsonl", "qzx-never.jsonl"):
+            answer = await mine.get(f"/ingest/{name}")
+            assert (answer.status_code, leaks(answer.json()["message"])) == (404, [])
+        for layer in ("b", "tenant", "z"):
+            refused = await mine.put("/ingest/x.md", params={"layer": layer}, content=b"x")
+            assert (refused.status_code, refused.json()["reason"]) == (403, "forbidden")
+            assert leaks(refused.text) == []
+        begun = await theirs.post("/ingest/uploads", headers=begin)
+        assert begun.status_code == 201, begun.text
+        for method in ("HEAD", "DELETE"):
+            path = begun.headers["location"]
+            asked = await mine.request(method, path, headers=begin)
+            made_up = await mine.request(method, path[:-4] + "0000", headers=begin)
+            assert asked.status_code == made_up.status_code == 404
+        assert (await theirs.head(path, headers=begin)).status_code == 200
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 @pytest.mark.parametrize("tool", READS)

@@ -84,7 +84,21 @@ batches = st.tuples(
         )
     ),
 )
+sent = st.tuples(
+    st.just("graph_ingest"),
+    st.one_of(
+        st.fixed_dictionaries(
+            {
+                "action": st.just("queue"),
+                "file_name": st.sampled_from(["a.md", "b.md"]),
+                "content": st.sampled_from(TEXTS),
+            }
+        ),
+        st.fixed_dictionaries({"action": st.just("status")}, optional={"limit": st.sampled_from([1, 10])}),
+    ),
+)
 reads = st.one_of(
+    st.tuples(st.just("graph_read_transcript"), st.fixed_dictionaries({"session_id": names})),
     st.tuples(
         st.just("graph_query"),
         _given(
@@ -122,7 +136,7 @@ class Move:
 @st.composite
 def moves(draw: st.DrawFn) -> Move:
     who = draw(st.integers(0, len(CALLERS) - 1))
-    tool, arguments = draw(st.one_of(writes, batches, reads) if CALLERS[who].writes else reads)
+    tool, arguments = draw(st.one_of(writes, batches, sent, reads) if CALLERS[who].writes else reads)
     return Move(who, tool, arguments)
 
 
@@ -164,7 +178,7 @@ class Play:
 
 
 def _writes(move: Move) -> bool:
-    return move.tool == "graph_relate"
+    return move.tool == "graph_relate" or move.arguments.get("action") == "queue"
 
 
 def _independent(round_: Sequence[Move]) -> bool:
@@ -205,7 +219,7 @@ def test_every_tool_is_among_the_moves(gate_tools: set[str]) -> None:
 
     @seed(1)
     @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(st.one_of(writes, batches, reads))
+    @given(st.one_of(writes, batches, sent, reads))
     def collect(move: tuple[str, Any]) -> None:
         drawn.add(move[0])
 

@@ -120,3 +120,24 @@ async def test_rule_19_a_key_means_nothing_to_another_tenant(gate: Gate, here: s
     other = await _relate(gate, mine, "Ada", "USES", "Coffee", **key)
     assert other["created_entities"] == ["Ada", "Coffee"]
     assert await _relate(gate, theirs, "Ada", "USES", "Tea", **key) == first
+
+
+async def test_rule_18_what_was_sent_shows_only_to_those_who_may_read_its_layer(gate: Gate, here: str) -> None:
+    """Also where its id is known: read, claim, complete, fail, retry and cancel say what they say of a made-up one."""
+    queued = await gate.ask(
+        _writer(here, "b"), "graph_ingest", {"action": "queue", "file_name": "secret.md", "content": "qzx in b"}
+    )
+    of_b, made_up = queued.payload["id"], "in-000000000000000000000000"
+    more = {"complete": {"lease": "le-1"}, "fail": {"lease": "le-1", "reason": "no"}}
+    for stranger in (_writer(here, "a"), _writer(f"{here}x", "b")):
+        for action in ("read", "claim", "complete", "fail", "retry", "cancel"):
+            found, unknown = [
+                await gate.ask(stranger, "graph_ingest", {"action": action, "id": id_, **more.get(action, {})})
+                for id_ in (of_b, made_up)
+            ]
+            assert found.failed
+            assert found.text == unknown.text, action
+        status = (await gate.ask(stranger, "graph_ingest", {"action": "status"})).payload
+        assert (status["pending"], status["pending_count"], status["session_cursors"]) == ([], 0, {})
+    mine = await gate.ask(_writer(here, "b"), "graph_ingest", {"action": "read", "id": of_b})
+    assert mine.payload["text"] == "qzx in b"

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.isolation.callers import Caller, Gate
+from tests.isolation import sent
+from tests.isolation.callers import Caller, Gate, Step
 
 CANARY = "qzx"
 """In every text, type, relation and name of a hidden record, in whatever case."""
@@ -35,15 +36,6 @@ READERS = (
     Caller("reads_nothing", "", ()),
 )
 """Who the cells are asked by. None of them may read b or c."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One write."""
-
-    caller: Caller
-    tool: str
-    arguments: Mapping[str, Any]
 
 
 def _entity(name: str, type_: str, **properties: Any) -> dict[str, Any]:
@@ -128,10 +120,21 @@ VISIBLE: dict[str, Sequence[Step]] = {
             [
                 _relation("Ada Lovelace", "LOCATED_IN", "London", valid_at="2019-01-01"),
                 _relation("Ada Lovelace", "LOCATED_IN", "Paris", valid_at="2021-01-01"),
+                _relation("London", "CONTRADICTS", "Paris", properties={"description": "where she lives"}),
+                _relation("Ada Lovelace", "WORKS_AT", "Apollo", valid_at="2023-01-01"),
+            ],
+        ),
+        _batch(
+            WIDE,
+            [],
+            [
+                _relation("note 0", "CONTRADICTS", "note 1", properties={"detected_date": "2026-01-02"}),
+                _relation("note 2", "CONTRADICTS", "note 3", properties={"detected_date": "2026-01-01"}),
             ],
         ),
         *_led(WIDE, "first talk", "Ada leads Apollo"),
-    )
+    ),
+    "ingest": sent.visible(WIDE, IN_A),
 }
 """What the readers may see, by toolset."""
 
@@ -199,7 +202,10 @@ def _hidden(caller: Caller, mark: str) -> list[Step]:
     ]
 
 
-HIDDEN: dict[str, Sequence[Step]] = {"memory": (*_hidden(IN_B, "b"), *_hidden(IN_C, "c"))}
+HIDDEN: dict[str, Sequence[Step]] = {
+    "memory": (*_hidden(IN_B, "b"), *_hidden(IN_C, "c")),
+    "ingest": (*sent.hidden(IN_B, "b"), *sent.hidden(IN_C, "c")),
+}
 """What the tenant's other layers hold, by toolset."""
 
 FOREIGN: dict[str, Sequence[Step]] = {
@@ -208,7 +214,13 @@ FOREIGN: dict[str, Sequence[Step]] = {
         *_hidden(IN_A, "u"),
         *_hidden(IN_B, "v"),
         *VISIBLE["memory"],
-    )
+    ),
+    "ingest": (
+        *sent.hidden(WIDE, "t"),
+        *sent.hidden(IN_A, "u"),
+        *sent.hidden(IN_B, "v"),
+        *VISIBLE["ingest"],
+    ),
 }
 """What the other tenant holds, by toolset: in the layers of the same names too, by the same people."""
 
