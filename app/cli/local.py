@@ -60,7 +60,7 @@ def _protocol(services: Services, principal: Principal) -> LocalProtocol:
         async with services.limits.admit(context, tool) as admitted:
             yield admitted
 
-    return LocalProtocol(services.registry, services.dispatcher, identify=identify, admit=admit)
+    return LocalProtocol(services.registry, services.dispatcher, services.offering, identify=identify, admit=admit)
 
 
 async def first_owner(accounts: Accounts, tenant_name: str) -> str:

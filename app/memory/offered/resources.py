@@ -112,6 +112,11 @@ RESOURCES: Final = (
         toolset="memory",
         scope=_READ,
         read=_context,
-        volatile=frozenset({"generated_at", "first_seen", "last_seen"}),
+        volatile=frozenset(
+            {
+                *("generated_at", "first_seen", "last_seen", "last_dream_run", "hours_since_last_dream"),
+                *("run_id", "started_at", "ended_at", "duration_ms", "detected_date"),
+            }
+        ),
     ),
 )
