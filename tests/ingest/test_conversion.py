@@ -1,0 +1,187 @@
+"""Conversion in a process that ends within its limits, whatever the file is."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.ingest.conversion import ConversionFailed, convert
+from app.ingest.convert import Refused, check_archive
+from app.ingest.service import IngestService
+from app.settings import IngestSettings
+from app.store.database import Database
+from tests.ingest.conftest import Agent, service_at
+
+SETTINGS = IngestSettings(convert_seconds=60)
+
+
+def archive(path: Path, entries: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in entries.items():
+            made.writestr(name, content)
+    return path
+
+
+def png() -> bytes:
+    from PIL import Image, PngImagePlugin
+
+    said = PngImagePlugin.PngInfo()
+    said.add_text("Title", "The engine in 1843")
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), "red").save(out, "PNG", pnginfo=said)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"../../evil.md": b"x"}, "outside"),
+        ({"/etc/evil.md": b"x"}, "outside"),
+        ({"a\\..\\b.md": b"x"}, "outside"),
+        ({"C:/evil.md": b"x"}, "outside"),
+        ({"bomb.txt": b"0" * 40 * 2**20}, "tighter"),
+        ({"inner.zip": b"PK"}, "another archive"),
+        ({f"{number}.txt": b"" for number in range(5001)}, "entries"),
+    ],
+    ids=["parent", "absolute", "backslash", "drive", "bomb", "nested", "many"],
+)
+def test_bombs_and_path_tricks_are_refused_before_anything_is_unpacked(
+    tmp_path: Path, entries: dict[str, bytes], words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        check_archive(archive(tmp_path / "a.zip", entries), ".zip")
+
+
+def test_what_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
+    """Otherwise an archive called .csv would be unpacked without a look at its table."""
+    packed = archive(tmp_path / "a.csv", {"a.md": b"x"})
+    plain = tmp_path / "b.docx"
+    plain.write_bytes(b"no archive")
+    for path, ending in ((packed, ".csv"), (plain, ".docx")):
+        with pytest.raises(Refused, match="not what its name says"):
+            check_archive(path, ending)
+    broken = tmp_path / "c.docx"
+    broken.write_bytes(b"PK\x03\x04 and then nothing")
+    with pytest.raises(Refused, match="damaged"):
+        check_archive(broken, ".docx")
+
+
+async def test_an_image_says_what_it_says_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    text = (await convert(tmp_path / "a.png", "engine.png", tmp_path, SETTINGS)).read_text()
+    assert "engine.png" in text
+    assert "40 x 30" in text
+    assert "The engine in 1843" in text
+
+
+async def test_many_kinds_in_one_archive_become_text(tmp_path: Path) -> None:
+    """One start of the converter for all: HTML, CSV and XML inside a zip."""
+    source = archive(
+        tmp_path / "a.zip",
+        {
+            "page.html": b"<html><body><h1>Engine</h1><script>alert(1)</script><p>weaves</p></body></html>",
+            "table.csv": b"name,year\nAda,1843\n",
+            "data.xml": b"<a>numbers</a>",
+        },
+    )
+    text = (await convert(source, "a.zip", tmp_path, SETTINGS)).read_text()
+    for words in ("# Engine", "weaves", "Ada", "1843", "numbers"):
+        assert words in text
+    assert "alert" not in text
+
+
+async def test_a_conversion_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>x</p>")
+    began = time.monotonic()
+    with pytest.raises(ConversionFailed, match="longer than") as failed:
+        await convert(tmp_path / "a.html", "a.html", tmp_path, SETTINGS.model_copy(update={"convert_seconds": 0.2}))
+    assert failed.value.again
+    assert time.monotonic() - began < 5
+    assert [each for each in psutil.Process().children() if "app.ingest.convert" in each.cmdline()] == []
+
+
+async def test_the_converter_has_no_network_no_programs_and_no_secrets(tmp_path: Path) -> None:
+    code = (
+        "import os, socket, subprocess, sys; from app.ingest.convert import _alone, _bounded\n"
+        "_bounded(1024, 10); sys.addaudithook(_alone); held = 0\n"
+        "for attempt in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: subprocess.run(['true']),\n"
+        "                lambda: socket.getaddrinfo('example.com', 80), lambda: os.system('true')):\n"
+        "    try: attempt()\n"
+        "    except PermissionError: held += 1\n"
+        "try: bytes(2 << 30)\n"
+        "except MemoryError: held += 1\n"
+        "print(held)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    assert said.strip() == b"5"
+
+
+@pytest.mark.shows("graph_ingest", 7, 10)
+async def test_what_arrives_is_converted_beside_the_calls_and_then_waits_for_a_run(
+    service: IngestService, agent: Agent
+) -> None:
+    """Fault 18: what cannot be converted says why and keeps its file."""
+    subtitles = await agent.send("talk.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello Ada\n")
+    broken = await agent.send("broken.docx", b"PK\x03\x04 nothing")
+    assert subtitles["state"] == broken["state"] == "received"
+    assert (await agent.ask("claim"))["items"] == []
+    ready = asyncio.Event()
+    ready.set()
+    worker = asyncio.create_task(service.worker.run(ready))
+    try:
+        async with asyncio.timeout(60):
+            while any(item["state"] != "pending" for item in (await agent.ask("status"))["pending"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        worker.cancel()
+    assert (await agent.ask("read", id=subtitles["id"]))["text"] == "Hello Ada\n"
+    status = await agent.ask("status")
+    assert [(item["file"], item["state"]) for item in status["pending"]] == [("talk.vtt", "pending")]
+    assert (status["failed"][0]["file"], status["failed"][0]["reason"]) == ("broken.docx", "the archive is damaged")
+    assert service.files.original(agent.tenant, broken["id"]).read_bytes() == b"PK\x03\x04 nothing"
+
+
+async def test_a_document_that_ends_every_converter_is_put_aside(
+    database: Database, tmp_path: Path, tenant: str
+) -> None:
+    """A poisoned file must not come back for ever: leases that ran out count as attempts."""
+    service = service_at(database, tmp_path)
+    agent = Agent(service, tenant)
+    await agent.send("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
+    for _ in range(3):
+        assert (await service.store.claim_conversion(now=time.time(), until=0.0)) is not None
+    assert await service.worker.step()
+    (dead,) = (await agent.ask("status"))["failed"]
+    assert "begun 3 times" in dead["reason"]
+
+
+async def test_what_is_cancelled_while_it_is_converted_leaves_nothing(service: IngestService, agent: Agent) -> None:
+    sent = await agent.send("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
+    held = await service.store.claim_conversion(now=time.time(), until=time.time() + 60)
+    assert held is not None
+    await agent.ask("cancel", id=sent["id"])
+    assert not await service.store.finish(held, {"state": "pending"})
+    await service.worker._forget(held)
+    assert agent.files() == []
+
+
+async def test_what_was_never_queued_is_swept_and_what_was_is_not(service: IngestService, agent: Agent) -> None:
+    queued = await agent.queue("a.md", "x")
+    staged = service.files.stage(agent.tenant)
+    await staged.finish()
+    service.files.keep(staged.path, agent.tenant, "in-lost")
+    old = time.time() - 30 * 24 * 3600
+    for path in (service.files.original(agent.tenant, "in-lost").parent, staged.path):
+        os.utime(path, (old, old))
+    os.utime(service.files.original(agent.tenant, queued["id"]).parent, (old, old))
+    await service.worker.sweep()
+    assert agent.files() == [f"items/{queued['id']}/original"]

@@ -1,0 +1,294 @@
+"""Uploads through the whole gateway: who may, how large, resumed, checked, and never half."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from app.access.service import accounts_of
+from app.context import Role
+from app.settings import IngestSettings, LimitSettings
+from app.store.database import Database
+from tests.conftest import Server
+from tests.gateway import Gateway, owner_token, running, settings_for
+from tests.identity import fresh_email, fresh_name
+
+LIMIT = 8 * 1024 * 1024
+TUS = {"Tus-Resumable": "1.0.0"}
+PATCH = {**TUS, "Content-Type": "application/offset+octet-stream"}
+
+
+@pytest_asyncio.fixture(scope="module")
+async def gateway(
+    neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Gateway]:
+    settings = settings_for(neo4j_server, tmp_path_factory.mktemp("gk"))
+    settings.ingest = IngestSettings(ingest_file_bytes=LIMIT)
+    async with running(settings, await owner_token(settings, database)) as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def client(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
+    async with gateway.client() as made:
+        yield made
+
+
+def metadata(**said: str) -> str:
+    return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in said.items())
+
+
+async def begin(client: httpx2.AsyncClient, length: int, **said: str) -> httpx2.Response:
+    head = {**TUS, "Upload-Length": str(length), "Upload-Metadata": metadata(**said)}
+    return await client.post("/ingest/uploads", headers=head)
+
+
+async def patch(client: httpx2.AsyncClient, path: str, offset: int, content: bytes) -> httpx2.Response:
+    return await client.patch(path, headers={**PATCH, "Upload-Offset": str(offset)}, content=content)
+
+
+def stored(gateway: Gateway) -> list[Path]:
+    return [path for path in (gateway.settings.run.folder / "tenants").rglob("*") if path.is_file()]
+
+
+async def test_a_file_is_put_checked_and_the_same_again_is_the_same(
+    gateway: Gateway, client: httpx2.AsyncClient
+) -> None:
+    content = b"# Notes\nAda leads Apollo.\n"
+    digest = hashlib.sha256(content)
+    head = {"Repr-Digest": f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"}
+    answer = await client.put("/ingest/notes.md", content=content, headers=head, params={"author": "Ada"})
+    said = answer.json()
+    assert (answer.status_code, said["ok"], said["state"], said["created"]) == (201, True, "pending", True)
+    assert said["sha256"] == digest.hexdigest()
+    again = await client.put(
+        "/ingest/notes.md", content=content, headers={"X-Content-SHA256": digest.hexdigest().upper()}
+    )
+    assert (again.status_code, again.json()["id"], again.json()["created"]) == (200, said["id"], False)
+    read = await gateway.insist(client, "graph_ingest", action="read", id=said["id"])
+    assert read["text"] == content.decode()
+    known = (await client.get("/ingest/notes.md")).json()
+    assert (known["sha256"], known["meta"]) == (digest.hexdigest(), {"author": "Ada"})
+    tenants = gateway.settings.run.folder / "tenants"
+    assert {path.stat().st_mode & 0o077 for path in [tenants, *tenants.rglob("*")]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "reason"),
+    [
+        ({"X-Content-SHA256": "00" * 32}, 422, "checksum_mismatch"),
+        ({"Content-Digest": "sha-256=:AAAA:"}, 422, "checksum_mismatch"),
+        ({"Content-Digest": "sha-256=:?:"}, 400, "invalid_input"),
+    ],
+)
+async def test_what_is_not_what_the_sender_says_is_not_stored(
+    gateway: Gateway, client: httpx2.AsyncClient, head: dict[str, str], status: int, reason: str
+) -> None:
+    before = len(stored(gateway))
+    answer = await client.put("/ingest/wrong.md", content=b"content", headers=head)
+    assert (answer.status_code, answer.json()["reason"], answer.json()["ok"]) == (status, reason, False)
+    assert "Nothing was stored" in answer.json()["message"]
+    assert len(stored(gateway)) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/ingest/..%2Fa.md", "/ingest/a%00.md", "/ingest/a.exe", "/ingest/con.md", "/ingest/%2e%2e", "/ingest/a%5Cb.md"],
+)
+async def test_names_that_lead_elsewhere_are_refused(gateway: Gateway, client: httpx2.AsyncClient, path: str) -> None:
+    before = len(stored(gateway))
+    answer = await client.put(path, content=b"x")
+    assert answer.status_code in {400, 404}
+    assert len(stored(gateway)) == before
+
+
+async def test_a_form_brings_several_files_or_none(gateway: Gateway, client: httpx2.AsyncClient) -> None:
+    files = [("file", ("one.md", b"first")), ("file", ("two.txt", b"second" * 100_000))]
+    answer = await client.post("/ingest", files=files, data={"meta": '{"source": "mail"}', "layer": "tenant"})
+    assert answer.status_code == 201, answer.text
+    assert [(item["file"], item["meta_written"]) for item in answer.json()["items"]] == [
+        ("one.md", True),
+        ("two.txt", True),
+    ]
+    before = len(stored(gateway))
+    for bad in ([*files[:1], ("file", ("bad.exe", b"x"))], [("file", ("a" * 300 + ".md", b"x"))]):
+        refused = await client.post("/ingest", files=bad)
+        assert (refused.status_code, refused.json()["reason"]) == (400, "invalid_input")
+    cut = b'--b\r\nContent-Disposition: form-data; name="file"; filename="cut.md"\r\n\r\nno end'
+    for body, kind in ((cut, "multipart/form-data; boundary=b"), (b"x", "multipart/form-data"), (b"x", "text/plain")):
+        assert (await client.post("/ingest", content=body, headers={"Content-Type": kind})).status_code == 400
+    many = [("file", (f"{number}.md", b"x")) for number in range(21)]
+    assert (await client.post("/ingest", files=many)).status_code == 400
+    assert (await client.post("/ingest", data={"meta": "no json"}, files=files[:1])).status_code == 400
+    assert len(stored(gateway)) == before
+
+
+async def test_the_largest_file_passes_and_a_larger_one_does_not(gateway: Gateway, client: httpx2.AsyncClient) -> None:
+    """The edge must not cut uploads at the 4 MiB of other bodies."""
+    answer = await client.put("/ingest/large.txt", content=b"x" * LIMIT)
+    assert answer.status_code == 201, answer.text
+    before = len(stored(gateway))
+
+    async def streamed() -> AsyncIterator[bytes]:
+        for _ in range(LIMIT // 65536 + 1):
+            yield b"y" * 65536
+
+    for content in (b"y" * (LIMIT + 1), streamed()):
+        refused = await client.put("/ingest/larger.txt", content=content)
+        assert refused.status_code == 413
+    assert len(stored(gateway)) == before
+
+
+async def test_without_a_token_it_challenges_before_a_byte_is_read(gateway: Gateway) -> None:
+    """W-M08: no body is taken from somebody unknown."""
+    for line in ("PUT /ingest/a.md", "POST /ingest", "POST /ingest/uploads", "PATCH /ingest/uploads/x"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.settings.run.http_port)
+        host = f"localhost:{gateway.settings.run.http_port}"
+        writer.write(f"{line} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100000\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        writer.close()
+        assert b" 401 " in answer.splitlines()[0]
+        assert b"resource_metadata=" in answer
+
+
+async def test_scope_role_and_layer_decide_as_for_a_call(gateway: Gateway, database: Database) -> None:
+    accounts = accounts_of(gateway.settings, database)
+    tenant = await accounts.create_tenant(fresh_name("tenant"))
+    owner, _ = await accounts.add_user(fresh_email(), tenant.name, Role.OWNER)
+    reader, _ = await accounts.add_user(fresh_email(), tenant.name, Role.READER)
+    less = await accounts.create_token(owner.email, tenant.name, scopes=["memory:read", "memory:write"])
+    reads = await accounts.create_token(reader.email, tenant.name)
+    for token, reason in ((less, "insufficient_scope"), (reads, "forbidden")):
+        async with gateway.client(token.text) as client:
+            answer = await client.put("/ingest/a.md", content=b"x")
+            assert (answer.status_code, answer.json()["reason"]) == (403, reason)
+            assert ("ingest:write" in answer.headers.get("www-authenticate", "")) == (reason == "insufficient_scope")
+    whole = await accounts.create_token(
+        owner.email, tenant.name, read_layers=["tenant", "work"], write_layers=["work", "tenant"]
+    )
+    async with gateway.client(whole.text) as client:
+        assert (await client.put("/ingest/a.md", content=b"x")).json()["layer"] == "work"
+        assert (await client.put("/ingest/a.md", content=b"x", params={"layer": "tenant"})).json()["layer"] == "tenant"
+        refused = await client.put("/ingest/a.md", content=b"x", params={"layer": "other"})
+        assert (refused.status_code, refused.json()["reason"]) == (403, "forbidden")
+        assert (await client.put("/ingest/a.md", content=b"x", params={"colour": "red"})).status_code == 400
+
+
+async def test_an_upload_that_was_cut_goes_on_where_it_ended(gateway: Gateway, client: httpx2.AsyncClient) -> None:
+    content = bytes(range(256)) * 4096
+    served = await client.options("/ingest/uploads")
+    assert served.headers["tus-extension"] == "creation,termination"
+    assert served.headers["tus-max-size"] == str(LIMIT)
+    digest = hashlib.sha256(content).hexdigest()
+    begun = await begin(client, len(content), filename="big.txt", sha256=digest, meta='{"source": "push"}')
+    assert begun.status_code == 201, begun.text
+    path = begun.headers["location"]
+    await _cut(gateway, path, content[:300_000])
+    async with asyncio.timeout(10):
+        while (offset := int((await client.head(path, headers=TUS)).headers["upload-offset"])) != 300_000:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert (await patch(client, path, 5, b"x")).status_code == 409
+    more = await patch(client, path, offset, content[offset:900_000])
+    assert (more.status_code, more.headers["upload-offset"]) == (204, "900000")
+    assert (await patch(client, path, 900_000, content[900_000:] + b"too many")).status_code == 400
+    offset = int((await client.head(path, headers=TUS)).headers["upload-offset"])
+    done = await patch(client, path, offset, content[offset:])
+    assert (done.status_code, done.headers["graphkeep-state"]) == (204, "pending")
+    assert (await client.head(path, headers=TUS)).status_code == 404
+    known = (await client.get("/ingest/big.txt")).json()
+    assert (known["id"], known["sha256"]) == (done.headers["graphkeep-item"], digest)
+
+
+async def _cut(gateway: Gateway, path: str, content: bytes) -> None:
+    """Send a part of what was announced, and hang up."""
+    port = gateway.settings.run.http_port
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = {**PATCH, "Upload-Offset": "0", "Host": f"localhost:{port}", "Content-Length": "1048576"}
+    head["Authorization"] = f"Bearer {gateway.token}"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    writer.write(f"PATCH {path} HTTP/1.1\r\n{lines}\r\n".encode() + content)
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_only_the_rest_of_a_transcript_is_sent(client: httpx2.AsyncClient) -> None:
+    """`continues`: a session that went on costs its new lines alone."""
+    old = b'{"type":"user","sessionId":"s","message":{"content":"one"}}\n'
+    new = b'{"type":"user","sessionId":"s","message":{"content":"two"}}\n'
+    await client.put("/ingest/session-1.jsonl", content=old)
+    said = {"filename": "session-1.jsonl", "continues": hashlib.sha256(old).hexdigest()}
+    said["sha256"] = hashlib.sha256(old + new).hexdigest()
+    begun = await begin(client, len(old + new), **said)
+    assert (begun.status_code, begun.headers["upload-offset"]) == (201, str(len(old)))
+    assert (await patch(client, begun.headers["location"], len(old), new)).status_code == 204
+    assert (await client.get("/ingest/session-1.jsonl")).json()["size_bytes"] == len(old + new)
+    unknown = await begin(client, 100, filename="session-1.jsonl", continues="00" * 32)
+    assert unknown.headers["upload-offset"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ({}, 412),
+        ({**TUS}, 400),
+        ({**TUS, "Upload-Length": "-1"}, 400),
+        ({**TUS, "Upload-Length": str(LIMIT + 1)}, 413),
+        ({**TUS, "Upload-Length": "5"}, 400),
+        ({**TUS, "Upload-Length": "5", "Upload-Metadata": "filename ???"}, 400),
+        ({**TUS, "Upload-Length": "5", "Upload-Metadata": metadata(filename="../x.md")}, 400),
+        ({**TUS, "Upload-Length": "5", "Upload-Metadata": metadata(filename="x.md", layer="other")}, 403),
+        ({**TUS, "Upload-Length": "5", "Upload-Metadata": metadata(filename="x.md", meta='{"a": 1}')}, 400),
+    ],
+)
+async def test_an_upload_that_cannot_be_begun_says_why(
+    client: httpx2.AsyncClient, head: dict[str, str], status: int
+) -> None:
+    answer = await client.post("/ingest/uploads", headers=head)
+    assert answer.status_code == status
+    assert answer.json()["ok"] is False
+
+
+async def test_uploads_are_ended_checked_and_belong_to_who_began_them(
+    gateway: Gateway, client: httpx2.AsyncClient, database: Database
+) -> None:
+    path = (await begin(client, 4, filename="a.md")).headers["location"]
+    async with gateway.client(await owner_token(gateway.settings, database)) as other:
+        for answer in (await other.head(path, headers=TUS), await patch(other, path, 0, b"evil")):
+            assert answer.status_code == 404
+    assert (await client.patch(path, headers={**TUS, "Upload-Offset": "0"}, content=b"x")).status_code == 415
+    assert (await client.delete(path, headers=TUS)).status_code == 204
+    assert (await patch(client, path, 0, b"late")).status_code == 404
+    wrong = (await begin(client, 4, filename="a.md", sha256="00" * 32)).headers["location"]
+    refused = await patch(client, wrong, 0, b"abcd")
+    assert (refused.status_code, refused.json()["reason"]) == (422, "checksum_mismatch")
+    assert (await client.head(wrong, headers=TUS)).status_code == 404
+
+
+@pytest.mark.shows("graph_ingest", 15)
+async def test_two_megabytes_pass_inside_a_call(gateway: Gateway, client: httpx2.AsyncClient) -> None:
+    content = '"\n' * (1024 * 1024)
+    said = await gateway.insist(client, "graph_ingest", action="queue", file_name="whole.txt", content=content)
+    assert (said["ok"], said["size_bytes"]) == (True, 2 * 1024 * 1024)
+    more = await gateway.insist(client, "graph_ingest", action="queue", file_name="more.txt", content=content + "x")
+    assert (more["ok"], more["reason"], more["field"]) == (False, "invalid_input", "content")
+
+
+async def test_uploads_spend_tokens(
+    neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    limits = LimitSettings(calls_per_minute=1, burst=2)
+    settings = settings_for(neo4j_server, tmp_path_factory.mktemp("gk"), limits=limits)
+    async with running(settings, await owner_token(settings, database)) as gateway, gateway.client() as client:
+        answers: list[Any] = [await client.put(f"/ingest/{number}.md", content=b"x") for number in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    assert answers[2].json()["reason"] == "rate_limited"
+    assert int(answers[2].headers["retry-after"]) >= 1
