@@ -93,6 +93,7 @@ class RelateAnswer(BaseModel):
     failed_refs: list[str] = Field(default_factory=list)
     details: list[Detail] = Field(default_factory=list)
     superseded: list[EdgeName] = Field(default_factory=list, description="Relations that this call ended.")
+    undo_id: str | None = Field(default=None, description="Of their ending, for graph_undo.")
     warnings: list[str] = Field(default_factory=list)
 
 

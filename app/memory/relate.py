@@ -34,9 +34,11 @@ from app.memory.schemas import RelateInput
 from app.memory.timeline import MENTION, SINGLE_VALUED, Relation, Triple, assert_relation
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.store.database import Database, Idempotency, Writing
+from app.store.undo import Recording
 
 __all__ = ["relate"]
 
+_NAMED: Final = 5
 _ATTEMPTS: Final = 3
 """Times that texts are embedded before a slightly older vector is accepted."""
 
@@ -57,8 +59,11 @@ async def relate(
     arguments: RelateInput,
     *,
     mention: float = MENTION,
+    undo_days: int = 30,
 ) -> Mapping[str, Any]:
     """Create or strengthen relations, and the entities at their ends; ``mention`` is what being said again adds.
+
+    Where older relations end by it, that can be undone for ``undo_days``.
 
     Raises:
         InvalidInput: a rule is broken or a reference leads nowhere; nothing was applied.
@@ -73,12 +78,13 @@ async def relate(
     idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
     work = await resolved(session, plan)
     vectors = Vectors(embedder, call.deadline)
+    recording = Recording(session.scope, call.tool, undo_days)
     before = await _composed([(work.known[id_].own, entry) for id_, entry in work.involved().items()], vectors.key)
     await vectors.add(entity.passage for entity in before if not entity.embedded)
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
         layer = session.scope.write_layer or ""
-        writer = _Writer(work, vectors, census, tally, rules, layer=layer, mention=mention, final=last)
+        writer = _Writer(work, vectors, census, tally, rules, recording, layer=layer, mention=mention, final=last)
         try:
             answer = await session.write(writer.run, idempotency=idempotency)
         except _Changed as change:
@@ -109,12 +115,14 @@ class _Writer:
         census: Census,
         tally: Tally,
         rules: TenantRules,
+        recording: Recording,
         *,
         layer: str,
         mention: float,
         final: bool,
     ) -> None:
         self._rules = rules
+        self._recording = recording
         self._work = work
         self._vectors = vectors
         self._census = census
@@ -138,8 +146,16 @@ class _Writer:
         steps = self._decide(known, locked, now)
         entities = await _composed([(own[id_], involved[id_]) for id_ in sorted(involved)], self._vectors.key)
         self._check(own, steps, entities)
+        answer = report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
+        ended = [relation for step in steps for relation in step.outcome.ended]
+        if not ended:
+            await writing.run(WRITE, **self._written(entities, known))
+            return answer
+        before = await self._recording.before(writing, triples=_following(known, ended))
         await writing.run(WRITE, **self._written(entities, known))
-        return report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
+        summary = f"ended {'; '.join('→'.join(relation.triple) for relation in ended[:_NAMED])}"
+        summary += f"; and {len(ended) - _NAMED} more" if len(ended) > _NAMED else ""
+        return answer | {"undo_id": await self._recording.after(writing, before, summary=summary)}
 
     def count(self) -> None:
         """Count what the committed run added."""
@@ -215,6 +231,15 @@ async def _composed(copies: Iterable[tuple[Stored | None, Involved]], key: str |
         composed.append(compose_entity(stored, entry, key))
         await asyncio.sleep(0)
     return composed
+
+
+def _following(known: Mapping[Triple, Relation], ended: Sequence[Relation]) -> list[Triple]:
+    """What was written of the relations that follow one another where one ended.
+
+    Relations alone: their ends are mentioned by many calls, each of which would stand in the way of undoing this one.
+    """
+    heads = {(relation.source, relation.relation) for relation in ended}
+    return [triple for triple, relation in known.items() if relation.changed and triple[:2] in heads]
 
 
 def _relation_row(relation: Relation) -> dict[str, Any]:

@@ -36,8 +36,8 @@ class MemoryService:
 
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        mention = self.settings.memory.mention
-        return await relate(self.database, self.embedder, self.census, call, arguments, mention=mention)
+        mention, days = self.settings.memory.mention, self.settings.store.undo_days
+        return await relate(self.database, self.embedder, self.census, call, arguments, mention=mention, undo_days=days)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""

@@ -67,6 +67,7 @@ TOOLS: Final = (
         cost=Cost.PLAIN,
         deadline=DeadlineClass.WRITE,
         read_only=False,
+        volatile=frozenset({"undo_id"}),
         example={
             "from_name": "Alice",
             "from_type": "Person",

@@ -55,9 +55,8 @@ def divide(
             moved = (new.id if key[2] == original.id else key[2], key[3], new.id if key[4] == original.id else key[4])
             done.wanted[key] = None
             done.wanted["relation", key[1], *moved] = image
-            said = [copy["properties"].get("evidence") for copy in image["copies"]]
-            lines = [line for text in said if text for line in text.split("\n")]
-            done.evidence.setdefault(key[1], []).extend(lines)
+            said = [copy["properties"].get("evidence") or "" for copy in image["copies"]]
+            done.evidence.setdefault(key[1], []).extend(line for text in said for line in text.split("\n") if line)
         elif key[0] == "alias" and key[2] == new.id and image["properties"].get("target") == original.id:
             done.wanted[key] = None
     for key, image in records.items():

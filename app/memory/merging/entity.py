@@ -14,7 +14,7 @@ from app.memory.compose import EntityWrite
 from app.memory.vectors import Vectors
 from app.store.images import Image
 
-__all__ = ["Draft", "described", "pieces"]
+__all__ = ["Draft", "described", "lines", "pieces"]
 
 _ALIASES: Final = 50
 
@@ -98,3 +98,8 @@ def pieces(image: Image | None) -> list[str]:
     """The evidence of an entity's relations, the newest first."""
     text = image["properties"].get("evidence_text") if image else None
     return [piece for piece in (text or "").split("\n") if piece]
+
+
+def lines(evidence: Iterable[str]) -> set[str]:
+    """The single pieces of evidence of several relations."""
+    return {line for text in evidence for line in text.split("\n") if line}

@@ -18,7 +18,7 @@ from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import sorted_names
 from app.memory.merging.combine import Combined, Party, combine, led
 from app.memory.merging.ends import exact, must_be_free, parties
-from app.memory.merging.entity import Draft
+from app.memory.merging.entity import Draft, lines
 from app.memory.merging.queries import LOOK
 from app.memory.merging.schemas import MergeInput
 from app.memory.timeline import SINGLE_VALUED
@@ -114,7 +114,7 @@ class _Merger:
             triples=[_moved(triple, source_id, target_id) for triple in seen["triples"]],
         )
         now = datetime.now(UTC)
-        gone = set(seen["loops"]) - set(seen["still"])
+        gone = lines(seen["loops"]) - lines(seen["still"])
         done = combine(before.records, source, target, now, gone=gone)
         warnings = [*_of_types(source, target), *ready(done.drafts.values(), self.vectors, final=self.final)]
         answer = self._answer(source, target, done, seen["values"], warnings)

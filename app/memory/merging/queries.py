@@ -91,7 +91,7 @@ LOOK_APART: Final = statement(
       MATCH (n:Entity {{tenant: $tenant, id: $id}}) WHERE n.layer IN $layers
       RETURN min([n.layer, n.name]) AS clash
     }}
-    RETURN moving, edges, still, clash[1] AS clash
+    RETURN moving, pieces, edges, still, clash[1] AS clash
     """,
     writes=True,
 )

@@ -18,6 +18,7 @@ from app.memory.changing.ends import read_only, sorted_names
 from app.memory.merging.combine import Party
 from app.memory.merging.divide import divide
 from app.memory.merging.ends import exact, parties
+from app.memory.merging.entity import lines
 from app.memory.merging.merge import ATTEMPTS, Lacking, ready
 from app.memory.merging.queries import LOOK_APART
 from app.memory.merging.schemas import UnmergeInput
@@ -177,7 +178,7 @@ class _Divider:
             moving.setdefault(tuple(triple), []).append(layer)
         self._complete(triples, moving)
         party = (await parties(writing, [original]))[original][0]
-        return _Seen(party, triples, moving, row["edges"], set(row["pieces"]) - set(row["still"]))
+        return _Seen(party, triples, moving, row["edges"], lines(row["pieces"]) - lines(row["still"]))
 
     def _complete(self, triples: Sequence[Triple], moving: Mapping[Triple, list[str]]) -> None:
         lost = [f"edges_to_move[{at}] {'→'.join(triple)}" for at, triple in enumerate(triples) if triple not in moving]

@@ -35,8 +35,13 @@ async def mixed(agent: Agent) -> Agent:
         [
             {"from": "Thermometer", "relation": "CONTAINS", "to": "Mercury", "evidence": "It holds quicksilver."},
             {
-                **{"from": "Mercury", "relation": "RELATED_TO", "to": "Sun", "weight": 0.7},
-                **{"evidence": "It circles nearest.", "valid_at": "2020-01-01", "properties": {"role": "orbit"}},
+                "from": "Mercury",
+                "relation": "RELATED_TO",
+                "to": "Sun",
+                "weight": 0.7,
+                "evidence": "It circles nearest.",
+                "valid_at": "2020-01-01",
+                "properties": {"role": "orbit"},
             },
             {"from": "Messenger", "relation": "ABOUT", "to": "Mercury"},
         ],
@@ -50,7 +55,9 @@ async def test_listed_relations_move_whole_and_the_others_stay(mixed: Agent, dat
     answer = await unmerge(mixed, SUN, PROBE)
     assert answer["original"] == {"id": "mercury", "name": "Mercury", "remaining_edges": 1}
     assert answer["new_entity"] == {
-        **{"id": "planet-mercury", "name": "Planet Mercury", "type": "Object"},
+        "id": "planet-mercury",
+        "name": "Planet Mercury",
+        "type": "Object",
         "moved_edges": 2,
     }
     new = next(row for row in (await everything(database, mixed))["relations"] if row[1] == "RELATED_TO")
@@ -88,7 +95,7 @@ async def test_an_id_that_is_taken_is_a_conflict_with_words(mixed: Agent, databa
     """W-M23."""
     before = await everything(database, mixed)
     for name in ("SUN", "mercury"):
-        with pytest.raises(Conflict, match="exists already .* Give the new one a name"):
+        with pytest.raises(Conflict, match=r"exists already .* Give the new one a name"):
             await unmerge(mixed, SUN, new_entity_name=name)
     assert await everything(database, mixed) == before
 
@@ -146,7 +153,7 @@ async def test_all_parallel_copies_move_and_those_that_may_not_be_written_stay_a
     team = Team(service, tenant, ("", "a"), ("a", ""))
     await team.relate("Mercury", "RELATED_TO", "Sun", weight=0.9)
     narrow = Agent(service, tenant, ("", "a"), "a")
-    with pytest.raises(Forbidden, match="Messenger|messenger→ABOUT→mercury lies in layers"):
+    with pytest.raises(Forbidden, match="messenger→ABOUT→mercury lies in layers"):
         await unmerge(narrow, PROBE)
     part = await unmerge(narrow, SUN, new_entity_name="Half Mercury")
     assert part["kept_edges"] == ["mercury→RELATED_TO→sun"]

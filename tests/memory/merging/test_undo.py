@@ -1,0 +1,138 @@
+"""``graph_undo`` lists what this caller may undo, and undoes it exactly or says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import Conflict, InvalidInput, NotFound
+from app.memory.service import MemoryService
+from app.settings import Settings, StoreSettings
+from app.store.control.audit import Audit
+from app.store.database import Database
+from tests.memory.conftest import Agent, Packaged, settings
+from tests.memory.merging.conftest import Team, everything, merge, undo
+
+
+async def _pair(agent: Agent) -> str:
+    await agent.relate("Bob", "USES", "Vim", evidence="Bob uses Vim.")
+    await agent.relate("Robert", "USES", "Vim")
+    undo_id: str = (await merge(agent, "bob", "robert"))["undo_id"]
+    return undo_id
+
+
+@pytest.mark.shows("graph_undo", 1, 5)
+async def test_changes_are_listed_newest_first_and_a_cursor_goes_on(agent: Agent) -> None:
+    first = await _pair(agent)
+    second = (await undo(agent, first))["undo_id"]
+    third = (await undo(agent, second))["undo_id"]
+    answer = await undo(agent, None)
+    assert [change["undo_id"] for change in answer["changes"]] == [third]
+    change = answer["changes"][0]
+    assert (change["tool"], change["layers"]) == ("graph_undo", ["tenant"])
+    assert change["summary"] == "merged 'Bob' (bob) into 'Robert' (robert)"
+    assert change["at"][:10] < change["expires_at"][:10]
+    await agent.relate("Ann", "KNOWS", "Carol", to_type="Person")
+    fourth = (await merge(agent, "ann", "carol"))["undo_id"]
+    page = await undo(agent, None, limit=1)
+    assert [change["undo_id"] for change in page["changes"]] == [fourth]
+    rest = await undo(agent, None, limit=1, cursor=page["next_cursor"])
+    assert ([change["undo_id"] for change in rest["changes"]], rest["next_cursor"]) == ([third], None)
+    with pytest.raises(InvalidInput):
+        await undo(agent, None, cursor="nonsense")
+
+
+@pytest.mark.shows("graph_undo", 3)
+async def test_what_has_changed_since_is_named_and_nothing_is_applied(agent: Agent, database: Database) -> None:
+    undo_id = await _pair(agent)
+    await agent.relate("Robert", "USES", "Emacs")
+    left = await everything(database, agent)
+    with pytest.raises(Conflict) as refused:
+        await undo(agent, undo_id)
+    assert "entity 'robert' has changed (last_seen, times_mentioned)" in refused.value.message
+    assert "relation" not in refused.value.message
+    assert await everything(database, agent) == left
+
+
+@pytest.mark.shows("graph_undo", 4, 9)
+async def test_a_change_is_undone_once_and_the_trail_says_so(agent: Agent, database: Database) -> None:
+    undo_id = await _pair(agent)
+    done = await undo(agent, undo_id)
+    with pytest.raises(Conflict, match=f"undone already; to make it again, undo {done['undo_id']}"):
+        await undo(agent, undo_id)
+    entry = (await Audit(database.control).entries(agent.tenant, [""]))[0]
+    assert (entry.actor, entry.action, entry.target) == ("user", "memory.undo", undo_id)
+    assert entry.detail == {"tool": "graph_merge", "undo_id": done["undo_id"]}
+
+
+@pytest.mark.shows("graph_undo", 6)
+async def test_a_change_is_there_only_for_who_may_write_all_its_layers(service: MemoryService, tenant: str) -> None:
+    """Partition rule 18."""
+    team = Team(service, tenant, ("", "a"), ("a", ""))
+    await Agent(service, tenant, ("",), "").relate("Bob", "USES", "Vim")
+    await team.relate("Bob", "KNOWS", "Robert", to_type="Person")
+    undo_id = (await merge(team, "bob", "robert"))["undo_id"]
+    for part in (Agent(service, tenant, ("", "a"), "a"), Agent(service, tenant, ("",), "")):
+        assert (await undo(part, None))["changes"] == []
+        with pytest.raises(NotFound) as refused:
+            await undo(part, undo_id)
+        with pytest.raises(NotFound) as invented:
+            await undo(part, "un-0123")
+        assert refused.value.message == invented.value.message
+    assert [change["undo_id"] for change in (await undo(team, None))["changes"]] == [undo_id]
+    assert (await undo(team, undo_id))["undone"]["layers"] == ["tenant", "a"]
+
+
+@pytest.mark.shows("graph_undo", 7)
+async def test_how_long_a_change_can_be_undone_is_a_setting(
+    database: Database, embedder: Packaged, tenant: str
+) -> None:
+    plain = settings()
+    brief = Settings(store=StoreSettings(undo_days=3), limits=plain.limits, embedding=plain.embedding)
+    service = MemoryService(database, embedder, brief)  # type: ignore[arg-type]
+    agent = Agent(service, tenant, ("",), "")
+    undo_id = await _pair(agent)
+    async with database.driver.session(database=database.name) as session:
+        result = await session.run("MATCH (u:_Undo {id: $id}) RETURN u.expires_at - u.at AS kept", id=undo_id)
+        assert [row["kept"] async for row in result] == [3 * 86_400_000]
+        await session.run("MATCH (u:_Undo {id: $id}) SET u.expires_at = 1", id=undo_id)
+    assert (await undo(agent, None))["changes"] == []
+    with pytest.raises(NotFound):
+        await undo(agent, undo_id)
+    await service.close()
+
+
+@pytest.mark.shows("graph_undo", 8)
+async def test_superseding_can_be_undone(agent: Agent, database: Database) -> None:
+    await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01")
+    first = await agent.edges("Ann")
+    answer = await agent.relate(
+        *("Ann", "WORKS_AT", "Initech"),
+        to_type="Organization",
+        valid_at="2024-01-01",
+        evidence="She left for Initech yesterday.",
+    )
+    assert [edge["to"] for edge in answer["superseded"]] == ["acme"]
+    assert (await agent.entities(search="yesterday"))["found"]
+    await agent.relate("Ann", "USES", "Vim")  # a later mention does not stand in the way
+    done = await undo(agent, answer["undo_id"])
+    assert done["restored"] == {"entities": 0, "relations": 2, "aliases": 0}
+    edges = await agent.edges("Ann")
+    assert edges["ann", "WORKS_AT", "acme"] == first["ann", "WORKS_AT", "acme"]
+    assert set(edges) == {("ann", "WORKS_AT", "acme"), ("ann", "USES", "vim")}
+    assert not (await agent.entities(search="yesterday"))["found"]
+    await undo(agent, done["undo_id"])
+    assert ("ann", "WORKS_AT", "initech") in await agent.edges("Ann")
+    assert (await agent.entities(search="yesterday"))["found"]
+
+
+async def test_relating_what_supersedes_nothing_leaves_nothing_to_undo(agent: Agent) -> None:
+    assert (await agent.relate("Ann", "USES", "Vim")).get("undo_id") is None
+    assert (await agent.relate("Ann", "WORKS_AT", "Acme", valid_at="2020-01-01")).get("undo_id") is None
+    assert (await undo(agent, None))["changes"] == []
+
+
+@pytest.mark.shows("graph_undo", 10)
+async def test_the_same_key_undoes_once(agent: Agent) -> None:
+    undo_id = await _pair(agent)
+    first = await undo(agent, undo_id, idempotency_key="k")
+    assert await undo(agent, undo_id, idempotency_key="k") == first
