@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.access.accounts import Accounts
+from app.access.erasing import Erasing
 from app.access.snapshot import Snapshot
 from app.access.verify import Verifier
 from app.context import Deadline
@@ -22,7 +23,7 @@ from app.store.control.tokens import PersonalTokens
 from app.store.database import Database
 from app.store.session import ControlSession
 
-__all__ = ["Access", "accounts_of", "open_access"]
+__all__ = ["Access", "accounts_of", "erasing_of", "open_access"]
 
 NOTE_USES_SECONDS: Final = 60.0
 LAST_NOTE_SECONDS: Final = 2.0
@@ -47,6 +48,16 @@ def accounts_of(settings: Settings, database: Database) -> Accounts:
     """
     vault = Vault(Keys(database.control), Sealer.of(settings.oauth, settings.run.folder))
     return Accounts(database.control, vault, admin_tenant=settings.oauth.admin_tenant)
+
+
+def erasing_of(settings: Settings, database: Database, *, alone: bool = False) -> Erasing:
+    """What erases deleted tenants. ``alone``: no gateway serves from this database.
+
+    Raises:
+        StartError: the secret key is unusable.
+    """
+    vault = Vault(Keys(database.control), Sealer.of(settings.oauth, settings.run.folder))
+    return Erasing(database, settings, vault, alone=alone)
 
 
 @contextlib.asynccontextmanager

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.access.accounts import Accounts
+from app.access.erasing import Erasing
 from app.access.rules import LIMITS, set_limits, set_single_valued
-from app.access.service import accounts_of
-from app.cli.database import connected, reachable
+from app.access.service import accounts_of, erasing_of
+from app.cli.database import connected, reachable, running
 from app.cli.signin import sign_in_links
 from app.context import Role, layer_name
 from app.errors import InvalidInput
@@ -32,17 +33,20 @@ async def administration(settings: Settings) -> AsyncIterator[Administration]:
     Raises:
         StartError: there is no way to it.
     """
+    # No gateway of this home runs on the database that this command is about to start: nobody has to be waited for.
+    alone = settings.store.neo4j_uri is None and running(settings) is None
     async with reachable(settings) as used, connected(used) as database:
-        yield Administration(database, used)
+        yield Administration(database, used, alone=alone)
 
 
 class Administration:
     """Tenants, members and personal tokens. Errors are those of :class:`~app.access.accounts.Accounts`."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, *, alone: bool = False) -> None:
         self.database = database
         self.settings = settings
         self._accounts: Accounts = accounts_of(settings, database)
+        self._erasing: Erasing = erasing_of(settings, database, alone=alone)
 
     async def add_tenant(self, name: str) -> dict[str, Any]:
         """Make a tenant."""
@@ -64,16 +68,24 @@ class Administration:
         return {"id": renamed.id, "from": before.name, "name": renamed.name}
 
     async def delete_tenant(self, name: str, confirm: str) -> dict[str, Any]:
-        """Delete a tenant whose name was given twice.
+        """Delete a tenant whose name was given twice, and erase all of it: with the signed certificate.
 
         Raises:
             InvalidInput: the second name is another.
         """
+        if confirm == name and await self._accounts.tenants.by_name(name) is None and await self._erasing.pending(name):
+            return await self._erased(name)  # an erasure that was cut short goes on
         tenant = await self._accounts.tenant(name)
         if confirm != tenant.name:
             raise InvalidInput(f"--confirm must be {tenant.name!r}, the name of the tenant. Nothing was changed.")
         await self._accounts.set_tenant_state(tenant, TenantState.DELETED)
-        return {"id": tenant.id, "name": tenant.name, "state": TenantState.DELETED.value}
+        return await self._erased(tenant.name)
+
+    async def _erased(self, name: str) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for tenant in await self._erasing.pending(name):
+            made = {"id": tenant.id, "name": name, "state": "erased", **await self._erasing.erase(tenant)}
+        return made
 
     async def add_layer(self, name: str, layer: str) -> dict[str, Any]:
         """Make a layer."""

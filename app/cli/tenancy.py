@@ -34,9 +34,17 @@ def tenant_delete(
     confirm: Annotated[str, typer.Option(help="The name once more: this cannot be undone.")],
     as_json: Json = False,
 ) -> None:
-    """Delete a tenant for good: every gateway refuses its tokens within 5 seconds, and its name is free again."""
+    """Delete a tenant for good and erase all of it; a signed certificate says what went and what may be left on disk.
+
+    Every gateway refuses its tokens within 5 seconds, and its name is free again. A deletion that was cut short goes
+    on when the command is repeated.
+    """
     found = do(lambda administration: administration.delete_tenant(name, confirm))
-    answer(found, f"Tenant {found['name']} is deleted.", as_json)
+    erased = ", ".join(f"{many} {kind}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
+    files = found["certificate"]["files"]
+    answer(
+        found, f"Tenant {name} is deleted and erased: {erased}; {files} files. Certificate: {found['file']}", as_json
+    )
 
 
 @layers.command("add")

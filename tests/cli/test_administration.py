@@ -17,7 +17,7 @@ from tests.identity import SECRET_KEY, fresh_email, fresh_name
 @pytest.fixture
 def administration(database: Database, tmp_path: Path) -> Administration:
     settings = Settings(run=RunSettings(home=tmp_path), oauth=OAuthSettings(secret_key=SecretStr(SECRET_KEY)))
-    return Administration(database, settings)
+    return Administration(database, settings, alone=True)
 
 
 async def test_a_member_may_be_given_layers_and_passes_on_no_others(administration: Administration) -> None:
@@ -120,6 +120,7 @@ async def test_a_tenant_is_renamed_and_deleted_once_its_name_is_confirmed(admini
     with pytest.raises(InvalidInput, match="--confirm"):
         await administration.delete_tenant(new, old)
     assert (await administration.layers(new))["layers"] == ["tenant", "work"]
-    assert (await administration.delete_tenant(new, new))["state"] == "deleted"
+    erased = await administration.delete_tenant(new, new)
+    assert (erased["state"], erased["certificate"]["left"]) == ("erased", {})
     with pytest.raises(NotFound):
         await administration.layers(new)

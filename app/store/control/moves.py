@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from app.errors import Conflict
 from app.store.control.audit import append_in
+from app.store.control.queue import item_key
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -64,6 +65,31 @@ FLIP = statement(
     writes=True,
     control=True,
 )
+# What waits to be learned and how far it was read belongs to the tenant, not to the memory that is exchanged.
+CARRY = statement(
+    "moves.carry_beside",
+    """
+    MATCH (n:_IngestItem|_Run|_RunEvent|_RunSlot|_Watermark) WHERE n.tenant = $old
+    SET n.tenant = $id
+    RETURN count(n) AS carried
+    """,
+    writes=True,
+    control=True,
+)
+ITEMS = statement(
+    "moves.list_items",
+    """
+    MATCH (i:_IngestItem {tenant: $id}) WHERE i.key IS NOT NULL
+    RETURN i.id AS item, i.layer AS layer, i.name AS name, i.sha256 AS sha256 ORDER BY item
+    """,
+    control=True,
+)
+REKEY = statement(
+    "moves.rekey_items",
+    "UNWIND $rows AS row MATCH (i:_IngestItem {id: row.item}) SET i.key = row.key",
+    writes=True,
+    control=True,
+)
 GIVE_UP = statement(
     "moves.give_up",
     """
@@ -90,6 +116,9 @@ LEFT = statement(
     RETURN m.id AS id, m.to AS to, m.tenant AS tenant ORDER BY id
     """,
     control=True,
+)
+OF_TENANT = statement(
+    "moves.of_tenant", "MATCH (m:_Move {tenant: $of}) RETURN m.id AS id, m.to AS to ORDER BY id", control=True
 )
 DONE = statement("moves.forget", "MATCH (m:_Move {id: $id, state: 'leaving'}) DELETE m", writes=True, control=True)
 
@@ -170,6 +199,12 @@ class Moves:
         async def work(writing: Writing) -> list[dict[str, Any]]:
             rows = await writing.run(FLIP, of=move.tenant, id=move.id, now=_now(), names=sorted(set(layers) - {""}))
             if rows:
+                await writing.run(CARRY, old=move.before, id=move.id)
+                items = await writing.run(ITEMS, id=move.id)
+                keyed = [
+                    {"item": i["item"], "key": item_key(move.id, i["layer"], i["name"], i["sha256"])} for i in items
+                ]
+                await writing.run(REKEY, rows=keyed)
                 await append_in(writing, tenant=move.tenant, actor=actor, action=action, target=move.tenant)
             return rows
 
@@ -190,6 +225,10 @@ class Moves:
         rows = await self._control.read(LEFT, before=_now() - int(older_than * 1000))
         return [Leftover(row["id"], row["to"]) for row in rows]
 
+    async def of_tenant(self, tenant: str) -> list[Leftover]:
+        """Every data id that this tenant is moving to or has left behind."""
+        return [Leftover(row["id"], row["to"]) for row in await self._control.read(OF_TENANT, of=tenant)]
+
     async def forget(self, data: str) -> None:
         """Nothing is left of this data id."""
         await self._control.write(lambda writing: writing.run(DONE, id=data))
@@ -197,6 +236,10 @@ class Moves:
     async def _held(self, change: Any, move: Move, **parameters: Any) -> None:
         if not await self._control.write(lambda writing: writing.run(change, id=move.id, **parameters)):
             raise _given_up()
+
+
+def _rekeyed(item: Mapping[str, Any], data: str) -> dict[str, Any]:
+    return {"item": item["item"], "key": item_key(data, item["layer"], item["name"], item["sha256"])}
 
 
 def _given_up() -> Conflict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
@@ -61,6 +62,16 @@ RENAME = statement(
 DELETE = statement(
     "tenants.delete",
     f"MATCH (t:_Tenant {{id: $id}}) SET t.state = 'deleted', t.key = '/' + t.id RETURN {_FIELDS}",
+    writes=True,
+    control=True,
+)
+NOTE_ERASURE = statement(
+    "tenants.note_erasure",
+    """
+    MATCH (t:_Tenant {id: $id}) WHERE t.state = 'deleted'
+    SET t.erasing = coalesce(t.erasing, $counted)
+    RETURN t.erasing AS counted
+    """,
     writes=True,
     control=True,
 )
@@ -220,6 +231,19 @@ class Tenants:
 
         rows = await self._control.write(work)
         return Tenant.of(rows[0]) if rows else None
+
+    async def note_erasure(self, tenant_id: str, counted: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what a deleted tenant held before its erasure began; what was kept first is the answer.
+
+        Raises:
+            Conflict: another process has finished the erasure.
+        """
+        text = json.dumps(dict(counted), sort_keys=True)
+        rows = await self._control.write(lambda writing: writing.run(NOTE_ERASURE, id=tenant_id, counted=text))
+        if not rows:
+            raise Conflict("this tenant is erased already. Its certificate lies where that was done.")
+        kept: dict[str, Any] = json.loads(rows[0]["counted"])
+        return kept
 
     async def rename(self, tenant_id: str, name: str) -> Tenant | None:
         """Give the tenant another name; its ids, tokens and records stay. None if there is no such tenant.

@@ -6,7 +6,6 @@ of them is run by a tool.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,20 +13,22 @@ from app.context import Deadline
 from app.store.session import ControlSession, Writing
 from app.store.statement import Statement, statement
 
-__all__ = ["counted", "erase_data", "erase_tenant", "found"]
+__all__ = ["counted", "erase_data", "erase_tenant", "forget_tenant", "found"]
 
 _BATCH: Final = 2000
 _SECONDS: Final = 600.0
 
-LABELS: Final = statement(
-    "erasing.list_labels", "CALL db.labels() YIELD label RETURN label ORDER BY label", control=True
-)
-
-# By the label's own index where it has one (Entity and Alias hold nearly everything).
-COUNT: Final = statement(
-    "erasing.count_label",
-    "MATCH (n:$($label)) WHERE n.tenant = $of RETURN count(n) AS many",
+# One scan for whatever lies under labels without an index of their own; entities and aliases have theirs.
+OTHER_KINDS: Final = statement(
+    "erasing.count_others",
+    """
+    MATCH (n) WHERE n.tenant = $of AND NOT n:Entity AND NOT n:Alias
+    RETURN head(labels(n)) AS kind, count(*) AS many ORDER BY kind
+    """,
     control=True,
+)
+COUNT_ALIASES: Final = statement(
+    "erasing.count_aliases", "MATCH (n:Alias {tenant: $of}) RETURN count(n) AS many", control=True
 )
 COUNT_ENTITIES: Final = statement(
     "erasing.count_entities",
@@ -63,6 +64,26 @@ ALIASES: Final = statement(
 OTHERS: Final = statement(
     "erasing.erase_label",
     "MATCH (n:$($label)) WHERE n.tenant = $of WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS erased",
+    writes=True,
+    control=True,
+)
+
+# Codes and refresh tokens know their grant alone.
+GIVEN: Final = statement(
+    "erasing.erase_given",
+    """
+    MATCH (g:_Grant {tenant: $of})
+    MATCH (n:_Code|_RefreshToken) WHERE n.grant = g.id
+    WITH n LIMIT $limit
+    DELETE n
+    RETURN count(*) AS erased
+    """,
+    writes=True,
+    control=True,
+)
+FORGET: Final = statement(
+    "erasing.forget_tenant",
+    "MATCH (t:_Tenant {id: $id}) WHERE t.state = 'deleted' DELETE t RETURN count(*) AS erased",
     writes=True,
     control=True,
 )
@@ -103,7 +124,8 @@ TRACES: Final = statement(
     control=True,
 )
 
-_BULK: Final = frozenset({"Entity", "Alias"})
+_KEPT: Final = frozenset({"_Client", "_Embedding", "_Gateway", "_Schema", "_Secret", "_SigningKey", "_Tenant", "_User"})
+"""What belongs to the gateway or to a person; the tenant's own record goes last, by :func:`forget_tenant`."""
 
 
 async def counted(control: ControlSession, owner: str) -> dict[str, int]:
@@ -113,52 +135,52 @@ async def counted(control: ControlSession, owner: str) -> dict[str, int]:
         CallError: the database does not answer.
     """
     session = _patient(control)
-    counts: dict[str, int] = {}
     whole = (await session.read(COUNT_ENTITIES, of=owner))[0]
-    counts |= {"Entity": whole["many"], "relations": whole["relations"], "vectors": whole["vectors"]}
-    for label in await _labels(session):
-        if label != "Entity":
-            many = int((await session.read(COUNT, label=label, of=owner))[0]["many"])
-            # The type of an entity is a label too; it is counted once, as Entity.
-            if many and (label.startswith("_") or label in _BULK or whole["many"] == 0):
-                counts[label] = many
-    return {kind: many for kind, many in counts.items() if many}
+    counts = {"Entity": whole["many"], "relations": whole["relations"], "vectors": whole["vectors"]}
+    counts["Alias"] = (await session.read(COUNT_ALIASES, of=owner))[0]["many"]
+    counts |= {row["kind"]: row["many"] for row in await session.read(OTHER_KINDS, of=owner)}
+    return {kind: many for kind, many in sorted(counts.items()) if many}
 
 
-async def erase_data(control: ControlSession, data: str, *, batch: int = _BATCH) -> dict[str, int]:
-    """Erase every record whose ``tenant`` is this data id, whatever its label; how many went, by kind.
+async def erase_data(control: ControlSession, data: str, *, batch: int = _BATCH) -> None:
+    """Erase every record whose ``tenant`` is this data id, whatever its label.
 
     Raises:
         CallError: the database does not answer; what is left goes with the next call.
     """
     session = _patient(control)
-    erased: Counter[str] = Counter()
     nodes = max(1, batch // 4)
     while True:
-        erased["relations"] += await _all(session, RELATIONS, of=data, nodes=nodes, limit=batch)
-        gone = await _once(session, ENTITIES, of=data, nodes=nodes)
-        erased["Entity"] += gone
-        if not gone:
+        await _all(session, RELATIONS, of=data, nodes=nodes, limit=batch)
+        if not await _once(session, ENTITIES, of=data, nodes=nodes):
             break
-    erased["Alias"] += await _all(session, ALIASES, of=data, limit=batch)
-    for label in await _labels(session):
-        if label not in _BULK:
-            erased[label] += await _all(session, OTHERS, label=label, of=data, limit=batch)
-    return {kind: many for kind, many in sorted(erased.items()) if many}
+    await _all(session, ALIASES, of=data, limit=batch)
+    for row in await session.read(OTHER_KINDS, of=data):
+        await _all(session, OTHERS, label=row["kind"], of=data, limit=batch)
 
 
-async def erase_tenant(control: ControlSession, tenant: str, data: str) -> dict[str, int]:
-    """Erase every control record that names the tenant's control id or data id anywhere; how many went, by label.
+async def erase_tenant(control: ControlSession, *ids: str) -> None:
+    """Erase every control record that names one of a tenant's ids anywhere, and what grants of it gave; its own record
+    and those of people and programs stay.
 
     Raises:
         CallError: the database does not answer; what is left goes with the next call.
     """
     session = _patient(control)
-    erased: Counter[str] = Counter()
-    for label in await _labels(session):
-        if label.startswith("_") and label != "_Schema":
-            erased[label] += await _all(session, TRACES, label=label, ids=[tenant, data], limit=_BATCH)
-    return {kind: many for kind, many in sorted(erased.items()) if many}
+    for owner in ids:
+        await _all(session, GIVEN, of=owner, limit=_BATCH)
+    for kind in await found(control, *ids):
+        if kind.startswith("_") and kind not in _KEPT:
+            await _all(session, TRACES, label=kind, ids=list(ids), limit=_BATCH)
+
+
+async def forget_tenant(control: ControlSession, tenant: str) -> None:
+    """Remove the record of a deleted tenant: the end of an erasure.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    await _patient(control).write(lambda writing: writing.run(FORGET, id=tenant))
 
 
 async def found(control: ControlSession, *ids: str) -> dict[str, int]:
@@ -174,15 +196,9 @@ def _patient(control: ControlSession) -> ControlSession:
     return control.until(Deadline.after(_SECONDS), "erasing")
 
 
-async def _labels(session: ControlSession) -> list[str]:
-    return [row["label"] for row in await session.read(LABELS)]
-
-
-async def _all(session: ControlSession, change: Statement, **parameters: Any) -> int:
-    total = 0
-    while gone := await _once(session, change, **parameters):
-        total += gone
-    return total
+async def _all(session: ControlSession, change: Statement, **parameters: Any) -> None:
+    while await _once(session, change, **parameters):
+        pass
 
 
 async def _once(session: ControlSession, change: Statement, **parameters: Any) -> int:

@@ -1,0 +1,183 @@
+"""Erasing a tenant for good, and the signed certificate that says so.
+
+A deleted tenant keeps its record until nothing else is left of it, so an erasure that was cut short goes on: with the
+next command, or in a gateway that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from app.errors import CallError, Conflict
+from app.oauth.vault import Vault
+from app.settings import Settings
+from app.store.control.audit import Audit
+from app.store.control.keys import Keys
+from app.store.control.moves import Moves
+from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.database import Database
+from app.store.moving.erase import counted, erase_data, erase_tenant, forget_tenant, found
+
+__all__ = ["Erasing", "certificate_folder"]
+
+TYP: Final = "graphkeep-erasure+jwt"
+_FOLLOW_SECONDS: Final = 5.0
+_SWEEP_SECONDS: Final = 60.0
+_ROUNDS: Final = 3
+"""Times that is erased what a call that was under way still wrote."""
+
+_REMAINS: Final = (
+    "A scan of every property of every record found nothing that names this tenant; its own record went right after "
+    "this was signed.",
+    "Until they are written over, the database's files may still hold freed records, index segments that were not yet "
+    "merged and transaction logs; so may its page cache and the disk beneath. Copying the database into a new store "
+    "and discarding the old one ends that.",
+    "Backups that operators made, exports that people fetched and log lines that carry the tenant's id lie outside the "
+    "database: delete those by name and by id.",
+    "Accounts of people stay, without their membership; the operators' audit keeps one line without a name.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    many: int
+    size: int
+
+
+class Erasing:
+    """Erases tenants that were deleted. ``alone``: no gateway serves from this database, so nobody is waited for."""
+
+    def __init__(self, database: Database, settings: Settings, vault: Vault, *, alone: bool = False) -> None:
+        self._control = database.control
+        self._settings = settings
+        self._vault = vault
+        self._alone = alone
+        self._tenants = Tenants(database.control)
+
+    async def pending(self, name: str | None = None) -> list[Tenant]:
+        """Deleted tenants of which something is left, all or those that bore this name."""
+        return [
+            tenant
+            for tenant in await self._tenants.all()
+            if tenant.state is TenantState.DELETED and (name is None or tenant.name.casefold() == name.casefold())
+        ]
+
+    async def erase(self, tenant: Tenant) -> dict[str, Any]:
+        """Erase everything of a deleted tenant: {"certificate", "signed", "file"}, ``signed`` being a JWS of it.
+
+        Raises:
+            Conflict: it is not deleted, or something of it is left. CallError: the database does not answer. In each
+                case the erasure goes on with the next call.
+        """
+        if tenant.state is not TenantState.DELETED:
+            raise Conflict("only a deleted tenant can be erased; nothing was changed.")
+        if not self._alone:
+            await asyncio.sleep(_FOLLOW_SECONDS + self._settings.limits.write_seconds)
+        moves = [left.data for left in await Moves(self._control).of_tenant(tenant.id)]
+        owners = sorted({tenant.id, tenant.data, *moves})
+        files = await asyncio.to_thread(self._counted_files, owners)
+        counts: dict[str, int] = {}
+        for owner in owners:
+            for kind, many in (await counted(self._control, owner)).items():
+                counts[kind] = counts.get(kind, 0) + many
+        began = await self._tenants.note_erasure(
+            tenant.id, {"records": counts, "files": files.many, "file_bytes": files.size, "began": _now()}
+        )
+        await self._wipe(tenant, owners)
+        made = await self._certified(tenant, owners, began)
+        await forget_tenant(self._control, tenant.id)
+        if await found(self._control, *owners):
+            raise Conflict(f"something of the tenant {tenant.name!r} is left after erasing. Repeat the command.")
+        return made
+
+    async def keep_going(self) -> None:
+        """Erase what was deleted, for ever: for a gateway, whose console deletes."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            with contextlib.suppress(CallError, OSError):
+                for tenant in await self.pending():
+                    await self.erase(tenant)
+
+    async def _wipe(self, tenant: Tenant, owners: list[str]) -> None:
+        left: dict[str, int] = {}
+        for _ in range(_ROUNDS):
+            for owner in owners:
+                await erase_data(self._control, owner)
+                await asyncio.to_thread(shutil.rmtree, self._settings.run.tenant_folder(owner), ignore_errors=True)
+            await erase_tenant(self._control, *owners)
+            left = await self._scan(owners)
+            if not left and not any(self._settings.run.tenant_folder(owner).exists() for owner in owners):
+                return
+        raise Conflict(
+            f"something of the tenant {tenant.name!r} is left after erasing: "
+            f"{', '.join(f'{many} {kind}' for kind, many in left.items()) or 'files'}. Repeat the command."
+        )
+
+    async def _scan(self, owners: list[str]) -> dict[str, int]:
+        """What names the tenant, but for the record of it that goes last."""
+        return {kind: many for kind, many in (await found(self._control, *owners)).items() if kind != "_Tenant"}
+
+    async def _certified(self, tenant: Tenant, owners: list[str], began: dict[str, Any]) -> dict[str, Any]:
+        scan = await self._scan(owners)
+        certificate = {
+            "jti": f"er-{secrets.token_hex(12)}",
+            "iss": await Keys(self._control).ensure_gateway(),
+            "iat": int(time.time()),
+            "tenant": tenant.name,
+            "ids": owners,
+            "erased": began["records"],
+            "files": began["files"],
+            "file_bytes": began["file_bytes"],
+            "began": began["began"],
+            "ended": _now(),
+            "left": scan,
+            "remains": list(_REMAINS),
+        }
+        signed = (await self._vault.ring()).sign(TYP, certificate)
+        path = await asyncio.to_thread(_kept, certificate_folder(self._settings), certificate, signed)
+        await self._note(certificate)
+        return {"certificate": certificate, "signed": signed, "file": str(path)}
+
+    async def _note(self, certificate: dict[str, Any]) -> None:
+        admin = next((tenant for tenant in await self._tenants.all() if tenant.admin), None)
+        if admin is not None:
+            detail = {"records": sum(certificate["erased"].values()), "files": certificate["files"]}
+            await Audit(self._control).append(
+                tenant=admin.id, actor="command", action="tenant.erase", target=certificate["jti"], detail=detail
+            )
+
+    def _counted_files(self, owners: list[str]) -> _Files:
+        sizes = [
+            path.lstat().st_size
+            for owner in owners
+            for path in self._settings.run.tenant_folder(owner).rglob("*")
+            if not path.is_dir()
+        ]
+        return _Files(len(sizes), sum(sizes))
+
+
+def certificate_folder(settings: Settings) -> Path:
+    """Where certificates are kept."""
+    return settings.run.folder / "certificates"
+
+
+def _kept(folder: Path, certificate: dict[str, Any], signed: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"erasure-{certificate['jti']}.json"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump({"certificate": certificate, "signed": signed}, file, ensure_ascii=False, indent=1)
+    return path
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,159 @@
+"""A deleted tenant is erased everywhere, and the certificate can be checked by anyone who has the gateway's keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.access.accounts import Accounts
+from app.access.erasing import Erasing
+from app.context import Deadline, Role, Scope
+from app.contract import Json
+from app.errors import Conflict
+from app.oauth.vault import Vault
+from app.settings import RunSettings, Settings
+from app.store.control.moves import Moves
+from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.database import Database, Writing
+from app.store.moving import erase as room
+from app.store.moving.erase import counted, found
+from app.store.moving.load import Load, Row
+from app.store.statement import statement
+from tests.identity import fresh_email, fresh_name, vault_of
+
+STRANGE = statement(
+    "test.erasing_strange",
+    "CREATE (n:QueueLikeThing {tenant: $tenant, layer: $layer, id: 'x'}) RETURN n.id AS id",
+    writes=True,
+)
+
+
+@pytest.fixture
+def vault(database: Database, tmp_path: Path) -> Vault:
+    return vault_of(database, tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(run=RunSettings(home=tmp_path))
+
+
+@pytest.fixture
+def erasing(database: Database, settings: Settings, vault: Vault) -> Erasing:
+    return Erasing(database, settings, vault, alone=True)
+
+
+async def a_full_tenant(database: Database, settings: Settings, vault: Vault) -> Tenant:
+    """A tenant with people, tokens, a memory in two layers, other records, a half-finished move and files."""
+    accounts = Accounts(database.control, vault, admin_tenant=fresh_name("admin"))
+    await accounts.bootstrap(fresh_email())
+    tenant = await accounts.create_tenant(fresh_name("erased"))
+    email = fresh_email()
+    await accounts.add_user(email, tenant, Role.OWNER)
+    await accounts.create_token(email, tenant)
+    await fill(database, tenant.data)
+    move = await Moves(database.control).begin(tenant.id)
+    await fill(database, move.id)
+    folder = settings.run.tenant_folder(tenant.data) / "exports"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text("{}\n")
+    return tenant
+
+
+async def fill(database: Database, data: str) -> None:
+    def opened(scope: Scope):  # type: ignore[no-untyped-def]
+        return database.session(scope, deadline=Deadline.after(15), request_id="test")
+
+    load = Load(opened, data)
+    for layer in ("", "work"):
+        fields = {"name": "Ada", "type": "Person", "embedding": [0.5, 0.5]}
+        seen = {"first_seen": "2026-01-01T00:00:00Z", "last_seen": None}
+        people = [{"id": f"person-{number}", "label": "Person", "fields": fields, **seen} for number in range(7)]
+        await load.write([Row("node", layer, 1, person) for person in people])
+        times = dict.fromkeys(("ingested_at", "last_confirmed", "valid_at", "invalid_at", "ended_at"))
+        ends = [{"source": "person-0", "relation": "KNOWS", "target": f"person-{number}"} for number in range(1, 7)]
+        await load.write([Row("edge", layer, 1, {**each, "fields": {"weight": 0.5}, **times}) for each in ends])
+        await load.write([Row("alias", layer, 1, {"id": "a", "target": "person-0", "name": "A"})])
+
+    async def strange(writing: Writing) -> Json:
+        return (await writing.run(STRANGE))[0]
+
+    await opened(Scope(data, ("",), ("",), "", "test")).write(strange)
+
+
+async def deleted(database: Database, tenant: Tenant) -> Tenant:
+    gone = await Tenants(database.control).set_state(tenant.id, TenantState.DELETED)
+    assert gone is not None
+    return gone
+
+
+async def test_nothing_of_a_deleted_tenant_is_left_and_the_certificate_counts_what_was(
+    database: Database, settings: Settings, vault: Vault, erasing: Erasing
+) -> None:
+    tenant = await a_full_tenant(database, settings, vault)
+    other = fresh_name("other")
+    await fill(database, other)
+    before = await counted(database.control, other)
+    made = await erasing.erase(await deleted(database, tenant))
+    said = made["certificate"]
+    assert said["erased"]["Entity"] == 28
+    assert said["erased"]["vectors"] == 28
+    assert said["erased"]["relations"] == 24
+    assert said["erased"]["Alias"] == 4
+    assert said["erased"]["QueueLikeThing"] == 2
+    assert {"_Membership", "_PersonalToken", "_Audit"} <= said["erased"].keys()
+    assert (said["files"], said["left"], said["tenant"]) == (1, {}, tenant.name)
+    assert any("transaction logs" in words for words in said["remains"])
+    assert await found(database.control, *said["ids"]) == {}
+    assert not settings.run.tenant_folder(tenant.data).exists()
+    assert await Tenants(database.control).by_id(tenant.id) is None
+    assert await counted(database.control, other) == before
+    await room.erase_data(database.control, other)
+
+
+async def test_the_certificate_is_signed_by_the_gateways_key_and_kept(
+    database: Database, settings: Settings, vault: Vault, erasing: Erasing
+) -> None:
+    tenant = await a_full_tenant(database, settings, vault)
+    made = await erasing.erase(await deleted(database, tenant))
+    header, claims = (await vault.ring()).verify(made["signed"])
+    assert header["typ"] == "graphkeep-erasure+jwt"
+    assert claims == made["certificate"]
+    assert _kept(Path(made["file"])) == (made["signed"], 0)
+
+
+def _kept(path: Path) -> tuple[str, int]:
+    """The signature in a file, and what others than its owner may do with it."""
+    return json.loads(path.read_text())["signed"], path.stat().st_mode & 0o077
+
+
+async def test_an_erasure_that_was_cut_short_goes_on_and_counts_the_whole(
+    database: Database, settings: Settings, vault: Vault, erasing: Erasing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = await a_full_tenant(database, settings, vault)
+    gone = await deleted(database, tenant)
+
+    class Cut(Exception):
+        pass
+
+    async def cut(*_: object, **__: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.access.erasing.erase_tenant", cut)
+        with pytest.raises(Cut):
+            await erasing.erase(gone)
+    assert await counted(database.control, tenant.data) == {}
+    assert [each.id for each in await erasing.pending(tenant.name.upper())] == [tenant.id]
+    made = await erasing.erase(gone)
+    assert made["certificate"]["erased"]["Entity"] == 28
+    with pytest.raises(Conflict, match="erased already"):
+        await erasing.erase(gone)
+
+
+async def test_a_tenant_in_use_is_not_erased(database: Database, settings: Settings, erasing: Erasing) -> None:
+    tenant = await Tenants(database.control).create(fresh_name("used"))
+    with pytest.raises(Conflict, match="only a deleted"):
+        await erasing.erase(tenant)
