@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.authenticate import Authenticate
 from app.access.authorize import Authorize
+from app.access.erasing import Erasing
 from app.access.service import Access, open_access
 from app.console.routes import routes as console_routes
 from app.console.service import Console
@@ -37,6 +38,7 @@ from app.memory.moving.exchange import keep_leftovers_erased
 from app.memory.offered.completing import complete
 from app.memory.offered.resources import RESOURCES
 from app.memory.prompts.loading import prompts
+from app.memory.runs.http import PENDING, Pending, Under
 from app.memory.service import MemoryService
 from app.memory.tools import TOOLS as MEMORY
 from app.oauth.jwks import KeyRing
@@ -44,7 +46,7 @@ from app.oauth.routes import routes
 from app.oauth.service import AuthorizationServer
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import EnvelopeStage, envelope_of
-from app.protocol.offering import Offering
+from app.protocol.offering import READING, Offering
 from app.protocol.registry import Registry
 from app.protocol.result import refusal
 from app.protocol.server import HttpProtocol
@@ -74,6 +76,7 @@ class Services:
     registry: Registry
     dispatcher: Dispatcher
     limits: Limits
+    memory: MemoryService
     offering: Offering
     protocol: HttpProtocol
     self_test: SelfTest
@@ -106,6 +109,13 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
             partial(LimitUploads, limits=services.limits, tool=upload, metrics=metrics),
             to=pages(upload_routes(services.ingest)),
         )
+        waiting = through(
+            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=PENDING),
+            partial(Under, name=READING.name),
+            partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=raised),
+            partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics),
+            to=Pending(services.memory),
+        )
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
             pages([*routes(services.authorization), *console_routes(services.console)]),
@@ -114,7 +124,11 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
         )
         return through(
             *edge(chosen, services.instruments),
-            to=Routes({"/mcp": mcp, "/healthz": health, "/readyz": health}, below={PREFIX: ingest}, otherwise=oauth),
+            to=Routes(
+                {"/mcp": mcp, PENDING: waiting, "/healthz": health, "/readyz": health},
+                below={PREFIX: ingest},
+                otherwise=oauth,
+            ),
         )
 
     return Application(lambda: opened(chosen), pipeline)
@@ -137,11 +151,15 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         opening = await stack.enter_async_context(Opening(database).running())
         await stack.enter_async_context(beside(_plan(opening, database), "plans"))
         await stack.enter_async_context(beside(keep_swept(database.control), "sweeping"))
-        await stack.enter_async_context(beside(_erase_leftovers(opening, database, settings), "moving"))
+        await stack.enter_async_context(
+            beside(_after(opening, partial(keep_leftovers_erased, database, settings)), "moving")
+        )
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
         await stack.enter_async_context(beside(_start_model(embedder, opening, database), "model"))
         access = await stack.enter_async_context(open_access(settings, database, migrated=opening.migrated))
+        erasing = Erasing(database, settings, access.vault)
+        await stack.enter_async_context(beside(_after(opening, erasing.keep_going), "erasing"))
         registry = Registry((*MEMORY, *INGEST))
         memory = MemoryService(database, embedder, settings)
         stack.push_async_callback(memory.close)
@@ -184,6 +202,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             registry,
             dispatcher,
             limits,
+            memory,
             offering,
             protocol,
             self_test,
@@ -196,9 +215,9 @@ async def _plan(opening: Opening, database: Database) -> None:
     await plan_ahead(database, ROOMS)
 
 
-async def _erase_leftovers(opening: Opening, database: Database, settings: Settings) -> None:
+async def _after(opening: Opening, work: Callable[[], Awaitable[None]]) -> None:
     await opening.migrated.wait()
-    await keep_leftovers_erased(database, settings)
+    await work()
 
 
 async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:

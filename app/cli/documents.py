@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+from app.cli import plugin
 from app.cli.client.old_variables import OLD_VARIABLES
 from app.cli.client.variables import Variable, variables
 from app.settings import MemorySettings
@@ -168,14 +169,20 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES: Final = {".env.example": env_example, "docs/SETTINGS.md": settings_page, "docs/TOOLS.md": tools_page}
+PAGES: Final = {
+    ".env.example": env_example,
+    "docs/SETTINGS.md": settings_page,
+    "docs/TOOLS.md": tools_page,
+    "docs/PROMPTS.md": plugin.prompts_page,
+}
 
 
 def main() -> None:
-    """Write each page into the checkout."""
+    """Write each page, and the plugin folder, into the checkout."""
     root = Path(__file__).resolve().parents[2]
     for name, write in PAGES.items():
         (root / name).write_text(write(), encoding="utf-8")
+    plugin.write(root / "plugin")
 
 
 if __name__ == "__main__":

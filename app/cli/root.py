@@ -109,6 +109,51 @@ def doctor(
 
 
 @commands.command()
+def push(
+    address: Annotated[
+        str, typer.Option("--to", envvar="GRAPHKEEP_ADDRESS", metavar="URL", help="Public address of the gateway.")
+    ] = "http://localhost:8080",
+    folder: Annotated[
+        Path | None, typer.Option(help="Claude Code's folder. Default: CLAUDE_CONFIG_DIR, or .claude in your home.")
+    ] = None,
+    layer: Annotated[str | None, typer.Option(help="Layer to send into. Default: the token's write layer.")] = None,
+    agents: Annotated[bool, typer.Option("--agents", help="Transcripts of helpers (agent-*) too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+    authority: Annotated[
+        Path | None, typer.Option(help="A root certificate (PEM) to trust besides the usual ones.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Send this device's Claude Code transcripts and memory files: only what is new, secrets taken out.
+
+    The token comes from GRAPHKEEP_TOKEN or from the file `token` in this person's graphkeep folder.
+    """
+    from app.cli.client.push.run import Options, run
+
+    options = Options(address, root=folder, agents=agents, layer=layer, dry_run=dry_run, authority=authority)
+    raise typer.Exit(run(options, as_json=as_json))
+
+
+@commands.command()
+def pending() -> None:
+    """Print what waits to be learned from, in one line, for the hook of a session; or nothing."""
+    from app.cli.client.pending import run
+
+    run()
+
+
+@commands.command()
+def plugin(
+    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("plugin"),
+) -> None:
+    """Write the plugin folder for Claude Code: skills, commands, the hook and the server's address to fill in."""
+    require("server")
+    from app.cli.plugin import write
+
+    say(f"{write(folder)} files in {folder}")
+
+
+@commands.command()
 def version(as_json: Json = False) -> None:
     """Print the version."""
     found = installed_version("graphkeep")

@@ -143,6 +143,9 @@ RULES: Final[Mapping[int, Rule]] = {
         "Uploads, transcripts, exports, undo records and runs show only to those who may read all their layers.",
         (
             f"{_RULES}test_rule_18_what_was_sent_shows_only_to_those_who_may_read_its_layer",
+            "tests/memory/runs/test_runs.py::"
+            "test_a_run_shows_to_who_may_read_all_of_its_layers_and_holds_up_nobody_else",
+            "tests/memory/runs/test_runs.py::test_a_report_shows_by_its_layers_and_belongs_to_a_run_that_shows",
             "tests/isolation/test_gateway.py::"
             "test_an_upload_of_another_tenant_or_layer_is_answered_like_one_that_never_was",
         ),
@@ -199,6 +202,11 @@ without a recipe fails the tests. In each cell:
 """
 
 _TAIL: Final = """
+## Prompts, resources, completion
+
+Every resource and every completion is read in the same cells, every prompt filled in there
+(`tests/isolation/test_surfaces.py`); one without a recipe fails the tests.
+
 ## Pages
 
 Each page and form of the console is asked for in the same way (`tests/isolation/test_console.py`, generated from its
@@ -216,6 +224,8 @@ under one's own address, answers like an id that never was and changes nothing.
 
 * Quotas count the whole tenant: a refusal says that the tenant's quota is used up, whatever layer used it.
 * An `idempotency_key` that the same person used with other layers is refused as used.
+* A run holds the layers that it writes to: who would begin one there is told that another is under way, and whose and
+  what only if they may read all of its layers.
 * A layer's copy of an entity takes its name from the tenant-wide one when it is made, also for those who later read
   the layer alone.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest_asyncio
 from mcp import Client
 
 from app.access.service import accounts_of
+from app.cli.client import pending
 from app.cli.toolsets import every_prompt, every_resource
 from app.context import Role
 from app.contract import Fill, Prompt, PromptArgument, Resource
@@ -158,11 +160,11 @@ async def test_reads_spend_and_lists_prompts_and_completions_do_not(gateway: tup
     completion = {"ref": {"type": "ref/prompt", "name": "graph"}, "argument": {"name": "type", "value": "P"}}
     for _ in range(20):
         assert "result" in await _ask(found, token, "completion/complete", MODERN, **completion)
-    for number in range(200):
-        said = await _ask(found, token, "resources/read", MODERN, uri="graphkeep://changelog")
-        if "error" in said:
-            break
-    assert 30 <= number < 199
+    reads = 0
+    while "error" not in (said := await _ask(found, token, "resources/read", MODERN, uri="graphkeep://changelog")):
+        reads += 1
+        assert reads < 200
+    assert reads >= 30
     assert (said["error"]["code"], said["error"]["data"]["reason"]) == (-32603, "rate_limited")
     assert said["error"]["data"]["retry_after_ms"] > 0
 
@@ -207,3 +209,31 @@ def test_an_argument_of_a_prompt_is_one_of_its_values_and_not_too_long() -> None
     for arguments in ({"x": "c"}, {"y": "a"}, {"x": "a" * 3000}):
         with pytest.raises(ProtocolError):
             filled(PLAIN, arguments)
+
+
+async def test_what_waits_is_answered_to_a_device_that_asks(
+    gateway: tuple[Gateway, dict[str, str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, tokens = gateway
+    async with found.client(tokens["owner"]) as client:
+        assert (await client.get("/pending", headers={"Authorization": ""})).status_code == 401
+        assert (
+            await client.get("/pending", headers={"Authorization": f"Bearer {tokens['ledger']}"})
+        ).status_code == 403
+        assert (await client.post("/pending")).status_code == 405
+        empty = (await client.get("/pending")).json()
+        assert (empty["unprocessed_transcripts"], empty["pending_ingests"], empty["running"]) == (0, 0, None)
+        note = {"action": "queue", "file_name": "note.md", "content": "# Note\nAda leads Apollo."}
+        assert (await found.insist(client, "graph_ingest", note))["ok"]
+        waiting = (await client.get("/pending")).json()
+        assert (waiting["pending_ingests"], waiting["hours_since_last_dream"]) == (1, None)
+        monkeypatch.setenv("GRAPHKEEP_URL", found.url)
+        monkeypatch.setenv("GRAPHKEEP_TOKEN", tokens["owner"])
+        await asyncio.to_thread(pending.run)
+        assert "1 pending ingest doc. No dream process has run yet." in capsys.readouterr().out
+        begun = await found.insist(client, "graph_run", action="begin", source="scheduled-nightly")
+        assert begun["ok"]
+        running = (await client.get("/pending")).json()["running"]
+        assert (running["source"], running["minutes"]) == ("scheduled-nightly", 0)
+        assert (await found.insist(client, "graph_run", action="finish"))["ok"]
+        assert (await client.get("/pending")).json()["hours_since_last_dream"] < 1

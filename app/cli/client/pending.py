@@ -1,0 +1,76 @@
+"""``graphkeep pending``: the line that a session begins with, or nothing.
+
+It runs at the start of every session, so it never fails, never asks and never takes longer than a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPSConnection
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from app.cli.client.console import say
+from app.cli.client.gateway import target
+
+__all__ = ["line", "run"]
+
+_SECONDS: Final = 0.8
+_LARGEST: Final = 64 * 1024
+_COMMAND: Final = "Run /graph-dream to process."
+
+
+def run() -> None:
+    """Print the line, if there is one; whatever goes wrong, print nothing."""
+    with suppress(Exception):
+        text = line(_asked())
+        if text:
+            say(text)
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """The line for what the gateway answered; empty when there is nothing to say (contract §16)."""
+    waiting = [
+        _counted(found["unprocessed_transcripts"], "unprocessed transcript"),
+        _counted(found["pending_ingests"], "pending ingest doc"),
+    ]
+    said = ", ".join(part for part in waiting if part)
+    if not said:
+        return ""
+    running = found["running"]
+    if running is not None:
+        return f"[graph-memory] Dream process running ({running['source']}, started {running['minutes']} min ago)"
+    hours = found["hours_since_last_dream"]
+    if hours is None:
+        return f"[graph-memory] {said}. No dream process has run yet. {_COMMAND}"
+    if hours < found["cooldown_hours"]:
+        return ""
+    return f"[graph-memory] {said}. Last dream: {_counted(round(hours), 'hour')} ago. {_COMMAND}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
+
+
+def _asked() -> Mapping[str, Any]:
+    """What waits, asked without the heavier client: half of the second would go by before that is imported.
+
+    It follows no redirect, so the token goes to the address that was configured and to no other.
+    """
+    asked = target()
+    parts = urlsplit(asked.url)
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connect(parts.netloc, timeout=_SECONDS)
+    try:
+        connection.request("GET", f"{parts.path}/pending", headers=asked.headers)
+        answer = connection.getresponse()
+        body = answer.read(_LARGEST)
+    finally:
+        connection.close()
+    if answer.status != HTTPStatus.OK:
+        raise ConnectionError(answer.status)
+    found: Mapping[str, Any] = json.loads(body)
+    return found

@@ -1,0 +1,48 @@
+"""Where the light client finds its gateway and keeps what it has to remember."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from app.cli.client.console import EX_CONFIG
+from app.errors import StartError
+
+__all__ = ["ADDRESS_VARIABLE", "DEFAULT_ADDRESS", "TOKEN_VARIABLE", "client_folder", "read_token"]
+
+ADDRESS_VARIABLE: Final = "GRAPHKEEP_ADDRESS"
+TOKEN_VARIABLE: Final = "GRAPHKEEP_TOKEN"  # noqa: S105 - the name of a variable
+DEFAULT_ADDRESS: Final = "http://localhost:8080"
+
+
+def client_folder() -> Path:
+    """The folder of this person's settings: ``~/.config/graphkeep``, on other systems where programs keep theirs."""
+    return Path(typer.get_app_dir("graphkeep"))
+
+
+def read_token() -> str:
+    """The personal access token: ``GRAPHKEEP_TOKEN``, or the file ``token`` in ``client_folder()``.
+
+    Raises:
+        StartError: there is none, or others may read the file (exit code 78).
+    """
+    named = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if named:
+        return named
+    path = client_folder() / "token"
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise StartError(f"others may read {path}; run: chmod 600 {path}", exit_code=EX_CONFIG)
+        kept = path.read_text("utf-8").strip()
+    except OSError:
+        kept = ""
+    if not kept:
+        raise StartError(
+            f"no token: set {TOKEN_VARIABLE}, or put one into {path}. `graphkeep token create` on the gateway's "
+            "machine prints one, and so does the console (My tokens).",
+            exit_code=EX_CONFIG,
+        )
+    return kept

@@ -1,0 +1,169 @@
+"""``graphkeep push``: find, take secrets out, ask what is there, send the rest."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from app.cli.client.console import EX_CONFIG, emit, note, say
+from app.cli.client.place import client_folder, read_token
+from app.cli.client.push.begun import Begun
+from app.cli.client.push.found import Local, find, folder
+from app.cli.client.push.gateway import Gateway, Refused
+from app.cli.client.push.prepared import Prepared, prepare
+from app.errors import StartError
+
+__all__ = ["Options", "Tally", "push", "run"]
+
+_BLOCK: Final = 4 * 1024 * 1024
+_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    address: str
+    root: Path | None = None
+    agents: bool = False
+    layer: str | None = None
+    dry_run: bool = False
+    authority: Path | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the files; ``sent_bytes`` travelled, ``redacted`` secrets stayed here."""
+
+    sent: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    sent_bytes: int = 0
+    redacted: int = 0
+
+    def shown(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "sent": self.sent,
+            "unchanged": self.unchanged,
+            "failed": self.failed,
+            "sent_bytes": self.sent_bytes,
+            "redacted": self.redacted,
+        }
+
+
+def run(options: Options, *, as_json: bool) -> int:
+    """Send what is new; 1 when a file could not be sent.
+
+    Raises:
+        StartError: there is no token, no gateway, or no folder.
+    """
+    root = options.root or folder()
+    if not (root / "projects").is_dir():
+        raise StartError(f"{root} has no folder `projects`: nothing of Claude Code is there", exit_code=EX_CONFIG)
+    files = find(root, agents=options.agents)
+    with _client(options) as client:
+        tally = push(Gateway(client, options.address), files, options, progress=_progress())
+    if as_json:
+        emit(tally.shown())
+        return 1 if tally.failed else 0
+    verb = "would be sent" if options.dry_run else "sent"
+    say(
+        f"{len(tally.sent)} {verb} ({tally.sent_bytes / 1e6:.1f} MB), {tally.unchanged} unchanged, "
+        f"{tally.redacted} secrets taken out"
+    )
+    for name, reason in tally.failed.items():
+        note(f"not sent: {name}: {reason}")
+    return 1 if tally.failed else 0
+
+
+def push(gateway: Gateway, files: Sequence[Local], options: Options, *, progress: Callable[[str], None]) -> Tally:
+    """Send each file that the gateway does not have as it is here; one that fails stops no other."""
+    tally, begun = Tally(), Begun(client_folder() / "push.json")
+    with tempfile.TemporaryDirectory(prefix="graphkeep-push-") as scratch:
+        for number, local in enumerate(files, start=1):
+            progress(f"{number} of {len(files)}: {local.name}")
+            try:
+                prepared = prepare(local, Path(scratch))
+                _send(gateway, prepared, options, begun, tally)
+                prepared.path.unlink()
+            except OSError as error:
+                tally.failed[local.name] = error.strerror or "it cannot be read"
+            except Refused as refused:
+                tally.failed[local.name] = str(refused)
+    return tally
+
+
+def _send(gateway: Gateway, prepared: Prepared, options: Options, begun: Begun, tally: Tally) -> None:
+    local = prepared.local
+    known = gateway.known(local.name)
+    if prepared.size == 0 or (known is not None and known.sha256 == prepared.sha256):
+        tally.unchanged += 1
+        return
+    goes_on = known is not None and prepared.begins_with(known.size, known.sha256)
+    tally.redacted += prepared.redacted
+    if options.dry_run:
+        tally.sent.append(local.name)
+        tally.sent_bytes += prepared.size - (known.size if known is not None and goes_on else 0)
+        return
+    key = f"{options.address} {local.name} {prepared.sha256}"
+    url, offset = begun.get(key), None
+    if url is not None:
+        offset = gateway.offset(url)
+    if url is None or offset is None:
+        upload = gateway.begin(_metadata(prepared, options, known.sha256 if known and goes_on else None), prepared.size)
+        url, offset = upload.url, upload.offset
+        begun.put(key, url)
+    tally.sent_bytes += _bytes(gateway, prepared, url, offset)
+    begun.drop(key)
+    tally.sent.append(local.name)
+
+
+def _bytes(gateway: Gateway, prepared: Prepared, url: str, offset: int) -> int:
+    """Send the bytes from ``offset`` on; how many they were."""
+    first = offset
+    with prepared.path.open("rb") as file:
+        while True:
+            file.seek(offset)
+            block = file.read(_BLOCK)
+            offset = gateway.send(url, offset, block)
+            if offset >= prepared.size:
+                return prepared.size - first
+
+
+def _metadata(prepared: Prepared, options: Options, continues: str | None) -> dict[str, str]:
+    local = prepared.local
+    said = {
+        "filename": local.name,
+        "sha256": prepared.sha256,
+        "source": "claude-code" if local.kind == "transcript" else "memory-file",
+        "continues": continues,
+        "session_id": local.session,
+        "layer": options.layer,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _client(options: Options) -> httpx2.Client:
+    verify: bool | ssl.SSLContext = True
+    if options.authority is not None:
+        try:
+            verify = ssl.create_default_context(cafile=str(options.authority))
+        except OSError as error:
+            raise StartError(f"--authority: {options.authority} is no PEM file", exit_code=EX_CONFIG) from error
+    headers = {"authorization": f"Bearer {read_token()}", "user-agent": "graphkeep-push"}
+    return httpx2.Client(headers=headers, verify=verify, timeout=_SECONDS, follow_redirects=False)
+
+
+def _progress() -> Callable[[str], None]:
+    """One line that changes on a terminal; nothing elsewhere, where the closing line says it all."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+    return lambda line: print(f"\r\x1b[K{line[:100]}", end="", file=sys.stderr, flush=True)
