@@ -97,6 +97,7 @@ class Uploads:
         meta = _meta(request)
         name = request.path_params["name"]
         file_type(name)
+        checksum = _checksum(request.headers)
         await self._service.intake.room(scope.tenant, _declared(request.headers, self._service.files.limit))
         staged = await asyncio.to_thread(self._service.files.stage, scope.tenant)
         try:
@@ -105,7 +106,7 @@ class Uploads:
         except BaseException:
             staged.discard()
             raise
-        incoming = Incoming(name, staged, meta, _checksum(request.headers))
+        incoming = Incoming(name, staged, meta, checksum)
         return _answer(await self._service.intake.accept(scope, [incoming]), single=True)
 
     async def several(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
@@ -149,6 +149,10 @@ class Intake:
         if new:
             fresh.add(item.id)
             await self._replace(writing, each.continued, dropped)
+        elif item.state == "failed":  # who sends it again wants it tried again
+            again = {"state": each.item.state, "attempts": 0, "claims": 0, "reason": None, "due": each.item.due}
+            await change_in(writing, item.id, {**again, "updated_at": each.item.updated_at})
+            item = replace(item, state=each.item.state)
         return _shown(item, created=new)
 
     async def _replace(self, writing: Writing, continued: list[Item], dropped: set[str]) -> None:

@@ -176,6 +176,10 @@ async def test_what_failed_says_why_keeps_its_file_and_can_wait_again(agent: Age
     assert (await agent.ask("status"))["failed_count"] == 0
     with pytest.raises(Conflict, match="only a failed one"):
         await agent.ask("retry", id=queued["id"])
+    held = await agent.claimed()
+    await agent.ask("fail", id=held["id"], lease=held["lease"], reason="again nothing")
+    sent_again = await agent.queue("a.md", "the text")
+    assert (sent_again["id"], sent_again["created"], sent_again["state"]) == (queued["id"], False, "pending")
 
 
 @pytest.mark.shows("graph_ingest", 8)
