@@ -27,6 +27,8 @@ ACTIONS: Final = {
     "grant.change": "Connection changed",
     "grant.replace": "Connection replaced by a newer one",
     "grant.revoke": "Connection ended",
+    "graph.cypher": "Memory read by an operator's query",
+    "graph.reembed": "Vectors made anew by an operator",
     "identity.connect": "Provider connected to an account",
     "invitation.accept": "Invitation accepted",
     "invitation.make": "Invitation made",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from app.contract import Call
+from app.memory.pending import pending
 from app.memory.queries import STATS
-from app.store.database import Database
+from app.store.database import Database, TenantSession
 from app.store.schema import VERSION
 
-__all__ = ["stats"]
+__all__ = ["figures", "stats"]
 
 
 async def stats(database: Database, call: Call) -> Mapping[str, Any]:
@@ -20,6 +22,26 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
         CallError: what the store raises.
     """
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    waiting = asyncio.create_task(pending(database, call))
+    try:
+        held = await figures(session)
+        work = await waiting
+    finally:
+        waiting.cancel()
+    learnt = {
+        "last_dream_run": work.last_dream_run,
+        "pending_ingest_docs": work.queue.pending,
+        "total_ingested_docs": work.queue.completed,
+    }
+    return {**held, "health": {**held["health"], **learnt}}
+
+
+async def figures(session: TenantSession) -> dict[str, Any]:
+    """The figures of the graph itself, in one round trip.
+
+    Raises:
+        CallError: what the store raises.
+    """
     row = (await session.read(STATS))[0]
     types, relations = row["types"], row["relations"]
     current = sum(found["current"] for found in relations)
@@ -42,8 +64,5 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
                 found["unresolved"] for found in relations if found["type"] == "CONTRADICTS"
             ),
             "stale_nodes": sum(found["stale"] for found in types),
-            "last_dream_run": None,
-            "pending_ingest_docs": 0,
-            "total_ingested_docs": 0,
         },
     }

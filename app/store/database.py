@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from neo4j import AsyncDriver, AsyncGraphDatabase
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, UnsupportedServerProduct
 
 from app.context import Deadline, Scope
 from app.errors import StartError
-from app.store.execution import Execution
+from app.store.asking import Asked, ask
+from app.store.execution import Execution, Trace
 from app.store.failures import DATABASE_FAILURES, unavailable
+from app.store.guard import guarded
 from app.store.idempotency import Idempotency
 from app.store.session import ControlSession, TenantSession, Writing
 
@@ -101,6 +104,30 @@ class Database:
     def session(self, scope: Scope, *, deadline: Deadline, request_id: str) -> TenantSession:
         """Open the door to one tenant's graph for one call."""
         return TenantSession(self._execution, scope, deadline, request_id)
+
+    async def ask(
+        self,
+        text: str,
+        parameters: Mapping[str, Any],
+        *,
+        confined: bool,
+        deadline: Deadline,
+        request_id: str,
+        rows: int,
+        characters: int,
+    ) -> Asked:
+        """An operator's own reading query, for ``graph_cypher`` alone: judged here, then run; see ``app.store.asking``.
+
+        ``confined``: each path of it must be fixed to the parameter ``tenant``.
+
+        Raises:
+            InvalidInput: the guard or the database refuses it.
+            CallError: what the store raises.
+        """
+        query = guarded(text, confined=confined)
+        return await ask(
+            *(self.driver, self.name, query, parameters, deadline, Trace(request_id)), rows=rows, characters=characters
+        )
 
     async def command(self, text: str) -> None:
         """Run a schema command, for this room's schema module alone.

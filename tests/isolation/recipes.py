@@ -61,6 +61,17 @@ def _victim(aim: Aim, own: str) -> str:
     return own if aim in {OWN, RETIRED} else aim.subject
 
 
+def _merge(source: str, target: str, **more: Any) -> dict[str, Any]:
+    return {"source_id": source, "target_id": target, "reason": "asked", **more}
+
+
+def _unmerge(entity: str, name: str, *edges: Sequence[str], **more: Any) -> dict[str, Any]:
+    keys = ("other_entity_id", "relation_type", "direction")
+    moved = [dict(zip(keys, (*edge, "out")[:3], strict=True)) for edge in edges]
+    new = {"new_entity_name": name, "new_entity_type": "Concept", "edges_to_move": moved}
+    return {"entity_id": entity, **new, "reason": "asked", **more}
+
+
 def _batch(entities: Sequence[Any], relations: Sequence[Any]) -> dict[str, Any]:
     return {"batch": {"entities": list(entities), "relations": list(relations)}}
 
@@ -260,6 +271,35 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("in a layer", lambda aim: {"entity_id": _victim(aim, "Tea"), "layers": ["a"]}),
         Recipe("idempotent", lambda aim: {"id": _victim(aim, "note 6"), "idempotency_key": "the same key"}),
     ),
+    "graph_merge": (
+        Recipe("nothing like it", lambda aim: _merge(f"{aim.subject} lost", "Apollo")),
+        Recipe("into nothing", lambda aim: _merge("Apollo", f"{aim.subject} lost")),
+        Recipe("with itself", lambda aim: _merge(aim.subject, aim.subject)),
+        Recipe("rehearsed", lambda aim: _merge(aim.subject, "Analytical Engine", dry_run=True)),
+        Recipe("rehearsed, the other way", lambda aim: _merge("Apollo", aim.subject, dry_run=True)),
+        Recipe("one", lambda aim: _merge(_victim(aim, "note 5"), "note 4")),
+        Recipe("in a layer", lambda aim: _merge(_victim(aim, "London"), "Paris", layers=["a"])),
+        Recipe("idempotent", lambda aim: _merge(_victim(aim, "note 3"), "note 4", idempotency_key="the same key")),
+    ),
+    "graph_unmerge": (
+        Recipe("nothing like it", lambda aim: _unmerge(f"{aim.subject} lost", "Part")),
+        Recipe("a name that is taken", lambda aim: _unmerge("Apollo", aim.subject)),
+        Recipe("no such relation", lambda aim: _unmerge("Apollo", "Part", (aim.subject, "QZX_VERB", "out"))),
+        Recipe(
+            "one",
+            lambda aim: _unmerge(
+                "Analytical Engine", f"half of {aim.subject}", ("Apollo", "USES_TECH", "in"), ("note 2", "RELATED_TO")
+            ),
+        ),
+        Recipe("what hides", lambda aim: _unmerge(aim.subject, "Half", ("Apollo", "USES", "out"))),
+        Recipe("in a layer", lambda aim: _unmerge(aim.subject, f"{aim.subject} too", layers=["a"])),
+    ),
+    "graph_undo": (
+        Recipe("list", lambda aim: {"limit": 100}),
+        Recipe("list, first page", lambda aim: {"limit": 1}),
+        Recipe("list of a layer", lambda aim: {"layers": ["a"]}),
+        Recipe("an unknown one", lambda aim: {"undo_id": aim.subject[:64]}),
+    ),
     "graph_ingest": (
         Recipe("status", lambda aim: {"action": "status"}),
         Recipe("status, first page", lambda aim: {"action": "status", "limit": 1}),
@@ -307,6 +347,41 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
     "graph_stats": (
         Recipe("all", lambda aim: {}),
         Recipe("a layer not granted", lambda aim: {"layers": ["b"]}),
+    ),
+    "graph_validate": (
+        Recipe("all", lambda aim: {"max_issues": 200}),
+        Recipe("in pages", lambda aim: {"max_issues": 1}),
+        Recipe("of a conversation", lambda aim: {"source_session": "first talk"}),
+        Recipe("of an unknown conversation", lambda aim: {"source_session": aim.words}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b"]}),
+    ),
+    "graph_build_context": (
+        Recipe("without a topic", lambda aim: {"max_recent": 50, "hub_count": 20}),
+        Recipe("a topic", lambda aim: {"topic": aim.subject, "project_cwd": "/home/ada/apollo"}),
+        Recipe("a small budget", lambda aim: {"topic": "Apollo", "token_budget": 500}),
+        Recipe("a layer not granted", lambda aim: {"topic": aim.subject, "layers": ["b"]}),
+    ),
+    "graph_communities": (
+        Recipe("usual", lambda aim: {}),
+        Recipe("all", lambda aim: {"weight_threshold": 0, "max_communities": 30}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b"]}),
+    ),
+    "graph_merge_suggestions": (
+        Recipe("usual", lambda aim: {}),
+        Recipe("all, in pages", lambda aim: {"min_score": 0.1, "min_embedding_similarity": 0.5, "limit": 3}),
+        Recipe("of an entity", lambda aim: {"entity_id": aim.subject, "min_score": 0}),
+        Recipe("of a type", lambda aim: {"entity_type": aim.type, "min_score": 0}),
+        Recipe("a layer not granted", lambda aim: {"layers": ["b"], "min_score": 0.1}),
+    ),
+    "graph_cypher": (
+        Recipe("all of a type", lambda aim: {"cypher": "MATCH (n:Entity) RETURN n.name", "params": {}}),
+        Recipe("by name", lambda aim: {"cypher": "MATCH (n:Entity {name: $n}) RETURN n", "params": {"n": aim.subject}}),
+    ),
+    "graph_reembed": (
+        Recipe("what is missing", lambda aim: {}),
+        Recipe("all", lambda aim: {"force": True, "idempotency_key": f"for {aim.type}"}),
+        Recipe("tenant-wide", lambda aim: {"layers": ["tenant"], "force": True}),
+        Recipe("of all tenants", lambda aim: {"all_tenants": True}),
     ),
 }
 """Recipes by tool."""

@@ -25,7 +25,7 @@ from tests.isolation.conftest import open_gate
 from tests.isolation.recipes import OWN, RECIPES
 from tests.isolation.world import TOLD
 
-READS = [tool.name for tool in every_tool() if tool.read_only]
+READS = [tool.name for tool in every_tool() if tool.read_only and not tool.operators_only]
 
 FEW, MANY = 150, 700
 """Records with vectors in layer a and in layer b: below and above the 500 up to which search is exact."""

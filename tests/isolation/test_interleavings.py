@@ -117,7 +117,14 @@ reads = st.one_of(
         _given(query=st.sampled_from(TEXTS) | names, min_similarity=st.just(0), explain=st.just(True)),
     ),
     st.tuples(st.just("graph_stats"), st.just({})),
+    st.tuples(st.just("graph_validate"), _given(max_issues=st.sampled_from([1, 200]))),
+    st.tuples(st.just("graph_build_context"), _given(topic=names, token_budget=st.sampled_from([500, 4000]))),
+    st.tuples(st.just("graph_communities"), _given(weight_threshold=st.sampled_from([0, 0.4]))),
+    st.tuples(
+        st.just("graph_merge_suggestions"), _given(min_score=st.just(0.1), min_embedding_similarity=st.just(0.5))
+    ),
 )
+embeds = st.tuples(st.just("graph_reembed"), _given(force=st.booleans()))
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class Move:
 @st.composite
 def moves(draw: st.DrawFn) -> Move:
     who = draw(st.integers(0, len(CALLERS) - 1))
-    tool, arguments = draw(st.one_of(writes, batches, sent, reads) if CALLERS[who].writes else reads)
+    tool, arguments = draw(st.one_of(writes, batches, sent, embeds, reads) if CALLERS[who].writes else reads)
     return Move(who, tool, arguments)
 
 
@@ -219,7 +226,7 @@ def test_every_tool_is_among_the_moves(gate_tools: set[str]) -> None:
 
     @seed(1)
     @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(st.one_of(writes, batches, sent, reads))
+    @given(st.one_of(writes, batches, sent, embeds, reads))
     def collect(move: tuple[str, Any]) -> None:
         drawn.add(move[0])
 
@@ -229,7 +236,7 @@ def test_every_tool_is_among_the_moves(gate_tools: set[str]) -> None:
 
 @pytest.fixture
 def gate_tools(registry: Any) -> set[str]:
-    return {tool.name for tool in registry}
+    return {tool.name for tool in registry if not tool.operators_only}
 
 
 async def test_nobody_notices_what_others_do_out_of_sight(gate: Gate) -> None:

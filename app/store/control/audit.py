@@ -27,6 +27,17 @@ APPEND = statement(
     writes=True,
     control=True,
 )
+APPEND_EACH = statement(
+    "audit.append_each",
+    """
+    UNWIND $entries AS entry
+    CREATE (a:_Audit {id: entry.id, at: $at, tenant: entry.tenant, actor: $actor, action: $action, target: '',
+                      layers: [], detail: $detail})
+    RETURN count(a) AS written
+    """,
+    writes=True,
+    control=True,
+)
 _MATCHING: Final = """a.at >= $since AND a.at <= $at AND NOT (a.at = $at AND a.id >= $id)
       AND ($actor = '' OR a.actor = $actor) AND ($action = '' OR a.action STARTS WITH $action)"""
 _ENTRY: Final = """a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action,
@@ -147,6 +158,14 @@ class Audit:
             )
 
         await self._control.write(work)
+
+    async def append_each(
+        self, tenants: Collection[str], *, actor: str, action: str, detail: Mapping[str, str | int | bool]
+    ) -> None:
+        """Append one entry, the same, to the trails of several tenants (control ids), in one transaction."""
+        entries = [{"id": f"au-{secrets.token_hex(12)}", "tenant": tenant} for tenant in sorted(set(tenants))]
+        said = {"at": int(time.time() * 1000), "actor": actor, "action": action, "detail": json.dumps(dict(detail))}
+        await self._control.write(lambda writing: writing.run(APPEND_EACH, entries=entries, **said))
 
     async def entries(
         self, tenant: str, readable: Collection[str], query: AuditQuery = AuditQuery(), *, limit: int = 100

@@ -1,0 +1,149 @@
+"""How alike two entities are, from what they are called, what they are and what stands around them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Final
+
+from app.graph.text import plain_tokens
+from app.memory.analysis.naming import alike_key
+
+__all__ = ["Around", "Named", "Pair", "beside_name", "jaccard", "pairs_by_name", "pairs_by_vector", "weight_of"]
+
+Pair = tuple[str, str]
+"""Two ids, the lesser first."""
+
+_CROWD: Final = 40
+"""Entities that share a word beyond which the word says little."""
+_ALIKE: Final = 0.5
+"""Likeness of names from which a pair is one to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A merged entity and what it is called."""
+
+    id: str
+    name: str
+    type: str
+    tokens: frozenset[str]
+    keys: frozenset[str]
+    """What its name and its aliases share with names that differ in case, separators or accents alone."""
+
+    @classmethod
+    def of(cls, id_: str, name: str, type_: str, aliases: Iterable[str]) -> Named:
+        """An entity from what a statement returned."""
+        return cls(id_, name, type_, frozenset(plain_tokens(name)), frozenset(map(alike_key, (name, *aliases))))
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around the candidates: (neighbour, relation) by entity, and each neighbour's degree."""
+
+    sets: Mapping[str, frozenset[tuple[str, str]]]
+    degrees: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, id_: str, other: str) -> frozenset[tuple[str, str]]:
+        """The neighbours of one member of a pair, the other member apart."""
+        return frozenset(entry for entry in self.sets.get(id_, frozenset()) if entry[0] != other)
+
+    def likeness(self, pair: Pair) -> float:
+        """Shared neighbours against all, each weighted by how few relations it has; 0 without any."""
+        one, two = self.of(pair[0], pair[1]), self.of(pair[1], pair[0])
+        total = math.fsum(weight_of(self.degrees.get(id_, 1)) for id_, _ in one | two)
+        return math.fsum(weight_of(self.degrees.get(id_, 1)) for id_, _ in one & two) / total if total else 0.0
+
+    def shared(self, pair: Pair) -> list[dict[str, Any]]:
+        """The neighbours that both have, those that say most first."""
+        both = self.of(pair[0], pair[1]) & self.of(pair[1], pair[0])
+        entries = [
+            {
+                "id": id_,
+                "relation": relation,
+                "degree": self.degrees.get(id_, 1),
+                "weight": round(weight_of(self.degrees.get(id_, 1)), 4),
+            }
+            for id_, relation in sorted(both)
+        ]
+        return sorted(entries, key=lambda entry: (entry["degree"], entry["id"], entry["relation"]))
+
+
+def weight_of(degree: int) -> float:
+    """What a neighbour with so many relations counts: 1 has 1.0, 10 have 0.3028, 100 have 0.1784."""
+    return 1.0 / (1.0 + math.log(max(degree, 1)))
+
+
+def jaccard(one: frozenset[str], two: frozenset[str]) -> float:
+    """Shared words against all; 0 without any."""
+    return len(one & two) / len(one | two) if one | two else 0.0
+
+
+def beside_name(rows: Sequence[Sequence[Any]], id_: str) -> list[Sequence[Any]]:
+    """Of ``rows`` of [id, name, type, aliases] those that may share a word with the entity ``id_``, itself included."""
+    own = next((row for row in rows if row[0] == id_), None)
+    if own is None:
+        return []
+    parts = {token for name in (own[1], *own[3]) for token in plain_tokens(name)}
+    keys = {alike_key(name) for name in (own[1], *own[3])}
+
+    def near(name: str) -> bool:
+        joined = "".join(ch for ch in name.casefold() if ch.isalnum())
+        return not name.isascii() or joined in keys or any(part in joined for part in parts)
+
+    return [row for row in rows if any(near(name) for name in (row[1], *row[3]))]
+
+
+def pairs_by_name(named: Sequence[Named], seeds: frozenset[str] | None, most: int) -> list[Pair]:
+    """Pairs of one type whose names are alike, at least one of them among ``seeds`` (None: any); the likest first.
+
+    Found through what they share: a word that many have leads to none.
+    """
+    by_word: dict[tuple[str, str], list[Named]] = {}
+    for entity in named:
+        for word in {*entity.tokens, *(f"\0{key}" for key in entity.keys)}:
+            by_word.setdefault((entity.type, word), []).append(entity)
+    found: dict[Pair, float] = {}
+    for (_, word), group in by_word.items():
+        exact = word.startswith("\0")
+        if (len(group) > _CROWD and not exact) or (seeds is not None and not any(one.id in seeds for one in group)):
+            continue
+        for one, two in combinations(group[:_CROWD], 2):
+            if seeds is not None and one.id not in seeds and two.id not in seeds:
+                continue
+            pair = (one.id, two.id) if one.id < two.id else (two.id, one.id)
+            likeness = 1.0 if exact else jaccard(one.tokens, two.tokens)
+            if likeness >= _ALIKE:
+                found[pair] = max(likeness, found.get(pair, 0.0))
+    return sorted(found, key=lambda pair: (-found[pair], pair))[:most]
+
+
+def pairs_by_vector(
+    rows: Sequence[Sequence[Any]], seeds: frozenset[str] | None, least: float, width: int
+) -> dict[Pair, float]:
+    """Every pair of one type with (1+cosine)/2 of ``least`` or more among ``rows`` of [id, type, vector].
+
+    Each seed has its ``width`` nearest; copies of one entity are no pair, and the nearest copies count.
+    """
+    import numpy
+
+    if not rows:
+        return {}
+    vectors = numpy.asarray([row[2] for row in rows], dtype=numpy.float64)
+    lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= numpy.where(lengths > 0, lengths, 1.0)
+    near = (1.0 + vectors @ vectors.T) / 2.0
+    found: dict[Pair, float] = {}
+    for place, (id_, type_, _) in enumerate(rows):
+        if seeds is not None and id_ not in seeds:
+            continue
+        best: dict[str, float] = {}
+        for other in map(int, numpy.flatnonzero(near[place] >= least - 1e-9)):
+            if rows[other][0] != id_ and rows[other][1] == type_:
+                best[rows[other][0]] = max(float(near[place][other]), best.get(rows[other][0], 0.0))
+        for two, value in sorted(best.items(), key=lambda entry: (-round(entry[1], 9), entry[0]))[:width]:
+            pair = (id_, two) if id_ < two else (two, id_)
+            found[pair] = max(value, found.get(pair, 0.0))
+    return found
