@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import typer
 
 from app.cli.client.console import EX_CONFIG
 from app.errors import StartError
 
-__all__ = ["ADDRESS_VARIABLE", "DEFAULT_ADDRESS", "TOKEN_VARIABLE", "client_folder", "read_token"]
+__all__ = ["ADDRESS_VARIABLE", "DEFAULT_ADDRESS", "TOKEN_VARIABLE", "client_folder", "read_address", "read_token"]
 
 ADDRESS_VARIABLE: Final = "GRAPHKEEP_ADDRESS"
 TOKEN_VARIABLE: Final = "GRAPHKEEP_TOKEN"  # noqa: S105 - the name of a variable
@@ -46,3 +48,34 @@ def read_token() -> str:
             exit_code=EX_CONFIG,
         )
     return kept
+
+
+def read_address() -> str:
+    """The gateway's address without a trailing slash: ``GRAPHKEEP_ADDRESS``, or the file ``address`` in
+    ``client_folder()``, or the one on this machine.
+
+    Raises:
+        StartError: a token would go to it in the clear (exit code 78).
+    """
+    named = os.environ.get(ADDRESS_VARIABLE, "").strip()
+    try:
+        kept = named or (client_folder() / "address").read_text("utf-8").strip()
+    except OSError:
+        kept = ""
+    address = (kept or DEFAULT_ADDRESS).rstrip("/").removesuffix("/mcp")
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not (parts.scheme == "http" and _loopback(parts.hostname or "")):
+        raise StartError(
+            f"a token is sent over https alone, but to this machine; give such an address in {ADDRESS_VARIABLE}",
+            exit_code=EX_CONFIG,
+        )
+    return address
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from app.cli.client.gateway import target
 from app.cli.client.pending import line
+from app.cli.client.place import client_folder, read_address, read_token
 from app.errors import StartError
 
 WAITING: dict[str, Any] = {
@@ -94,7 +94,7 @@ def _pending(home: Path, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_it_prints_the_line_and_sends_the_token(tmp_path: Path, gateway: str) -> None:
-    done = _pending(tmp_path, GRAPHKEEP_URL=gateway, GRAPHKEEP_TOKEN="gk-1")
+    done = _pending(tmp_path, GRAPHKEEP_ADDRESS=gateway, GRAPHKEEP_TOKEN="gk-1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("[graph-memory] 2 unprocessed transcripts, 1 pending ingest doc.")
     assert _Answers.seen[-1] == "Bearer gk-1"
@@ -102,28 +102,35 @@ def test_it_prints_the_line_and_sends_the_token(tmp_path: Path, gateway: str) ->
 
 @pytest.mark.parametrize("path", ["/slow", "/moved", ":1", ""])
 def test_whatever_goes_wrong_it_is_silent_and_succeeds(tmp_path: Path, gateway: str, path: str) -> None:
-    known = {"GRAPHKEEP_URL": gateway + path if path != ":1" else "http://127.0.0.1:1"}
+    known = {"GRAPHKEEP_ADDRESS": gateway + path if path != ":1" else "http://127.0.0.1:1"}
     done = _pending(tmp_path, **known, **({"GRAPHKEEP_TOKEN": "gk-1"} if path else {}))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_token_file_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_and_token_come_from_the_environment_or_from_files_of_their_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = client_folder()
+    folder.mkdir()
     monkeypatch.delenv("GRAPHKEEP_TOKEN", raising=False)
-    monkeypatch.delenv("GRAPHKEEP_URL", raising=False)
+    monkeypatch.delenv("GRAPHKEEP_ADDRESS", raising=False)
+    assert read_address() == "http://localhost:8080"
     with pytest.raises(StartError, match="no token"):
-        target(tmp_path)
-    (tmp_path / "token").write_text("gk-2\n")
-    (tmp_path / "token").chmod(0o644)
+        read_token()
+    (folder / "token").write_text("gk-2\n")
+    (folder / "token").chmod(0o644)
     with pytest.raises(StartError, match="chmod 600"):
-        target(tmp_path)
-    (tmp_path / "token").chmod(0o600)
-    (tmp_path / "url").write_text("https://memory.example.org/mcp\n")
-    assert (target(tmp_path).url, target(tmp_path).token) == ("https://memory.example.org", "gk-2")
+        read_token()
+    (folder / "token").chmod(0o600)
+    (folder / "address").write_text("https://memory.example.org/mcp\n")
+    assert (read_address(), read_token()) == ("https://memory.example.org", "gk-2")
+    monkeypatch.setenv("GRAPHKEEP_ADDRESS", "https://other.example.org/")
+    assert read_address() == "https://other.example.org"
 
 
 @pytest.mark.parametrize("url", ["http://memory.example.org", "ftp://localhost", "memory.example.org"])
-def test_a_token_is_never_sent_in_the_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("GRAPHKEEP_TOKEN", "gk-1")
-    monkeypatch.setenv("GRAPHKEEP_URL", url)
+def test_a_token_is_never_sent_in_the_clear(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("GRAPHKEEP_ADDRESS", url)
     with pytest.raises(StartError, match="https"):
-        target(tmp_path)
+        read_address()
