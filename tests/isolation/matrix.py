@@ -21,6 +21,7 @@ _FOREIGN = "tests/isolation/test_foreign_writes.py::"
 _ACCESS = "tests/access/test_layers.py::"
 _MEMORY = "tests/memory/test_layers.py::"
 _TIMELINE = "tests/memory/test_timeline.py::"
+_MOVING = "tests/memory/moving/"
 _SESSION = "tests/store/test_session.py::"
 
 
@@ -117,6 +118,9 @@ RULES: Final[Mapping[int, Rule]] = {
     11: Rule(
         "Merging moves all that hangs on the writable copies; deleting keeps what anything else backs.",
         (
+            "tests/memory/merging/test_merge.py::"
+            "test_copies_move_in_each_layer_and_unreadable_ones_stay_as_they_are",
+            "tests/memory/merging/test_merge.py::test_what_something_else_hangs_on_is_not_merged_away",
             "tests/memory/changing/test_delete.py::test_what_anything_else_needs_stays_without_the_memorys_relations",
             "tests/memory/changing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
         ),
@@ -143,11 +147,15 @@ RULES: Final[Mapping[int, Rule]] = {
         "Uploads, transcripts, exports, undo records and runs show only to those who may read all their layers.",
         (
             f"{_RULES}test_rule_18_what_was_sent_shows_only_to_those_who_may_read_its_layer",
+            "tests/memory/merging/test_undo.py::test_a_change_is_there_only_for_who_may_write_all_its_layers",
             "tests/memory/runs/test_runs.py::"
             "test_a_run_shows_to_who_may_read_all_of_its_layers_and_holds_up_nobody_else",
             "tests/memory/runs/test_runs.py::test_a_report_shows_by_its_layers_and_belongs_to_a_run_that_shows",
             "tests/isolation/test_gateway.py::"
             "test_an_upload_of_another_tenant_or_layer_is_answered_like_one_that_never_was",
+            "tests/isolation/test_gateway.py::test_an_export_is_there_only_for_who_made_it_and_may_read_all_of_it",
+            f"{_MOVING}test_export.py::test_only_ones_own_older_exports_of_readable_layers_are_counted_and_pruned",
+            f"{_MOVING}test_export.py::test_a_file_is_found_only_by_who_made_it_and_may_read_all_of_it",
         ),
     ),
     19: Rule(
@@ -180,7 +188,15 @@ RULES: Final[Mapping[int, Rule]] = {
             "tests/isolation/test_interleavings.py::test_nobody_notices_what_others_do_out_of_sight",
         ),
     ),
-    22: Rule("A tenant moves to a new data id.", awaits=("admin_restore", "admin_import")),
+    22: Rule(
+        "A tenant moves to a new data id out of sight and at once; writes wait, and what belongs to the old id ends.",
+        (
+            f"{_MOVING}test_restore.py::test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after",
+            f"{_MOVING}test_restore.py::test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along",
+            f"{_MOVING}test_restore.py::test_two_restores_at_once_do_not_mix",
+            "tests/access/test_authorize.py::test_while_a_tenant_moves_reads_go_on_and_writes_are_told_to_come_back",
+        ),
+    ),
 }
 
 _HEAD: Final = """\

@@ -11,7 +11,8 @@ from app.store.database import Database
 
 _RECORDS = """
 CYPHER 25
-MATCH (n) WHERE n.tenant IN $tenants AND NOT (n.tenant = $open AND n.layer IN $layers)
+MATCH (n) WHERE n.tenant IN $tenants AND NOT (n.tenant = $open
+  AND CASE WHEN n:_Undo THEN all(layer IN n.layers WHERE layer IN $layers) ELSE n.layer IN $layers END)
 RETURN 'node' AS kind, n.tenant AS tenant, coalesce(n.layer, '') AS layer,
        coalesce(n.id, n.subject + ' ' + n.key) AS id,
        labels(n) AS labels,
@@ -38,7 +39,7 @@ async def outside(database: Database, tenants: Collection[str], opened: str, lay
     async with database.driver.session(database=database.name) as session:
         rows = await (await session.run(_RECORDS, tenants=list(tenants), open=opened, layers=list(layers))).data()
         for row in rows:
-            held = orjson.dumps(sorted(row["held"], key=lambda pair: str(pair[0])))
+            held = orjson.dumps(sorted(row["held"], key=lambda pair: str(pair[0])), default=bytes.hex)
             name = "|".join([row["kind"], row["tenant"], str(row["layer"]), str(row["id"]), *sorted(row["labels"])])
             found[name] = hashlib.sha256(held).hexdigest()
         trail = [f"tn-{opened}"]  # its audit, which may grow
