@@ -79,13 +79,10 @@ class Worker:
         try:
             made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
             await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
-        except FileNotFoundError:
-            return _failed("its bytes are not here")
+        except FileNotFoundError:  # they may follow: a tenant's files move behind its records
+            return _again(item, "its bytes are not here")
         except ConversionFailed as failure:
-            if failure.again and item.attempts < ATTEMPTS:
-                wait = 10.0 * 4 ** (item.attempts - 1)
-                return {"state": "received", "due": time.time() + wait, "reason": failure.reason}
-            return _failed(failure.reason)
+            return _again(item, failure.reason) if failure.again else _failed(failure.reason)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return {"state": "pending", "text": True, "due": time.time(), "reason": None}
@@ -122,6 +119,12 @@ class Worker:
             if (await self._store.usage(tenant)).files:
                 for item in set(items) - await self._store.known(items):
                     await asyncio.to_thread(self._files.drop, tenant, item)
+
+
+def _again(item: Item, reason: str) -> Mapping[str, Any]:
+    if item.attempts >= ATTEMPTS:
+        return _failed(reason)
+    return {"state": "received", "due": time.time() + 10.0 * 4 ** (item.attempts - 1), "reason": reason}
 
 
 def _failed(reason: str) -> Mapping[str, Any]:

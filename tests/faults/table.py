@@ -181,6 +181,18 @@ FAULTS = (
         ),
     ),
     Fault(
+        18,
+        "accepted, then dropped without a word",
+        (
+            "ingest/test_conversion.py::test_what_arrives_is_converted_beside_the_calls_and_then_waits_for_a_run",
+            "ingest/test_conversion.py::test_a_document_that_ends_every_converter_is_put_aside",
+            "ingest/test_service.py::test_what_failed_says_why_keeps_its_file_and_can_wait_again",
+            "ingest/test_service.py::test_what_runs_never_complete_ends_among_the_failed",
+            "ingest/test_crash.py::test_a_crash_while_files_are_accepted_leaves_them_accepted_or_not",
+            "store/control/test_queue.py::test_what_is_claimed_again_and_again_ends_among_the_failed_with_a_reason",
+        ),
+    ),
+    Fault(
         20,
         "reads without a tenant",
         (
@@ -222,6 +234,15 @@ FAULTS = (
             "e2e/test_bad_input.py::test_types_other_than_letters_digits_and_underscore_are_refused_with_the_rule",
             "store/test_session.py::test_a_dynamic_label_or_type_is_a_name_whatever_it_holds",
             "faults/test_text.py::test_a_sort_field_is_one_of_the_list",
+        ),
+    ),
+    Fault(
+        27,
+        "a transcript with bad lines that is lost, or fills the memory",
+        (
+            "ingest/test_transcripts.py::test_bad_lines_are_counted_and_good_ones_kept",
+            "ingest/test_transcripts.py::test_a_line_of_twenty_megabytes_is_passed_over_without_being_held",
+            "ingest/test_transcripts.py::test_memory_stays_bounded_on_sixty_megabytes",
         ),
     ),
     Fault(
