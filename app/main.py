@@ -35,6 +35,7 @@ from app.limits.limit import Limit
 from app.limits.limits import Limits
 from app.limits.uploads import LimitUploads
 from app.memory.moving.exchange import keep_leftovers_erased
+from app.memory.moving.http import EXPORTS, ExportFiles
 from app.memory.offered.completing import complete
 from app.memory.offered.resources import RESOURCES
 from app.memory.prompts.loading import prompts
@@ -116,6 +117,13 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
             partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics),
             to=Pending(services.memory),
         )
+        exports = through(
+            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=EXPORTS),
+            partial(Under, name=READING.name),
+            partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=raised),
+            partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics),
+            to=ExportFiles(services.memory),
+        )
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
             pages([*routes(services.authorization), *console_routes(services.console)]),
@@ -126,7 +134,7 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
             *edge(chosen, services.instruments),
             to=Routes(
                 {"/mcp": mcp, PENDING: waiting, "/healthz": health, "/readyz": health},
-                below={PREFIX: ingest},
+                below={PREFIX: ingest, EXPORTS: exports},
                 otherwise=oauth,
             ),
         )

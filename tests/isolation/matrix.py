@@ -118,8 +118,7 @@ RULES: Final[Mapping[int, Rule]] = {
     11: Rule(
         "Merging moves all that hangs on the writable copies; deleting keeps what anything else backs.",
         (
-            "tests/memory/merging/test_merge.py::"
-            "test_copies_move_in_each_layer_and_unreadable_ones_stay_as_they_are",
+            "tests/memory/merging/test_merge.py::test_copies_move_in_each_layer_and_unreadable_ones_stay_as_they_are",
             "tests/memory/merging/test_merge.py::test_what_something_else_hangs_on_is_not_merged_away",
             "tests/memory/changing/test_delete.py::test_what_anything_else_needs_stays_without_the_memorys_relations",
             "tests/memory/changing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
@@ -194,7 +193,7 @@ RULES: Final[Mapping[int, Rule]] = {
             f"{_MOVING}test_restore.py::test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after",
             f"{_MOVING}test_restore.py::test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along",
             f"{_MOVING}test_restore.py::test_two_restores_at_once_do_not_mix",
-            "tests/access/test_authorize.py::test_while_a_tenant_moves_reads_go_on_and_writes_are_told_to_come_back",
+            "tests/access/test_authorize.py::test_a_tenant_that_moves_reads_on_and_refuses_writes_for_a_moment",
         ),
     ),
 }

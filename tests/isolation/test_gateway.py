@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,3 +189,27 @@ async def test_a_write_to_a_layer_that_was_not_granted_is_refused(gateway: tuple
 
 async def _asked(gateway: Gateway, client: httpx2.AsyncClient, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return await gateway.insist(client, tool, **arguments)
+
+
+async def test_an_export_is_there_only_for_who_made_it_and_may_read_all_of_it(
+    gateway: tuple[Gateway, Tokens],
+) -> None:
+    """Partition rule 18: the same person with fewer layers, and other tenants, are told what a made-up name is told."""
+    found, tokens = gateway
+    async with found.client(tokens.owner) as client:
+        made = await found.insist(client, "graph_export", label="all")
+        path = f"/exports/{made['backup_file']}"
+        whole = await client.get(path)
+        assert hashlib.sha256(whole.content).hexdigest() == made["sha256"]
+        assert whole.headers["cache-control"] == "no-store"
+        assert made["backup_file"] in {each["name"] for each in (await client.get("/exports")).json()["exports"]}
+        assert (await client.put(path, content=b"x")).status_code == 405
+        assert (await client.get("/exports/..%2f..%2fsecret.key")).status_code == 404
+    for token in (tokens.reader, tokens.lonely_owner, tokens.foreign):
+        async with found.client(token) as client:
+            hidden, invented = await client.get(path), await client.get("/exports/2026-01-01T00-00-00.jsonl")
+            assert (hidden.status_code, invented.status_code) == (404, 404)
+            assert {**hidden.json(), "request_id": ""} == {**invented.json(), "request_id": ""}
+            assert (await client.get("/exports")).json()["exports"] == []
+    async with found.client("no token") as client:
+        assert (await client.get(path)).status_code == 401

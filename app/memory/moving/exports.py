@@ -98,6 +98,11 @@ class Exports:
         path = self._folder / name
         return path if _NAME.match(name) and path.is_file() and self._reads(path) else None
 
+    def listed(self) -> list[dict[str, str | int]]:
+        """Names and sizes of the files that may be read, the newest first."""
+        held = sorted(self._held(), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+        return [{"name": path.name, "size_bytes": path.stat().st_size} for path in held]
+
     def _held(self) -> Iterator[Path]:
         return (path for path in self._folder.glob("*.jsonl") if _NAME.match(path.name) and self._reads(path))
 

@@ -18,6 +18,7 @@ from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.restore import held, restore
 from app.memory.service import MemoryService
 from app.store.control.moves import Moves
+from app.store.control.queue import item_key
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from app.store.moving.erase import counted
@@ -208,6 +209,34 @@ async def test_a_file_beyond_the_quota_is_refused(
         await restore(database, settings(quota_entities=2), await new_tenant(), await backup(tenant), alone=True)
 
 
+async def test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along(
+    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup, tmp_path: Path
+) -> None:
+    """Partition rule 22: cursors and keys end; files, queued documents and watermarks go with the tenant."""
+    await learn(service, tenant)
+    target = await new_tenant()
+    mine = settings()
+    folder = mine.run.tenant_folder(target.data) / "ingest"
+    folder.mkdir(parents=True)
+    (folder / "waiting.md").write_text("# waiting")
+    async with database.driver.session() as session:
+        waits = "CREATE (i:_IngestItem {id: $of, key: $of, tenant: $of, layer: '', name: 'waiting.md', sha256: 'x'})"
+        await (await session.run(waits, of=target.data)).consume()
+    before = Agent(service, target.data, LAYERS, "work")
+    await before.batch([{"name": f"thing {number}", "type": "Concept"} for number in range(3)])
+    page = await before.entities(limit=1)
+    await restore(database, mine, target, await backup(tenant), alone=True, replace=True)
+    data = (await now(database, target)).data
+    with pytest.raises(InvalidInput, match="expired"):
+        await Agent(service, data, LAYERS, None).entities(limit=1, cursor=page["next_cursor"])
+    assert (mine.run.tenant_folder(data) / "ingest" / "waiting.md").read_text() == "# waiting"
+    async with database.driver.session() as session:
+        item = "MATCH (i:_IngestItem {id: $of}) RETURN i.tenant, i.key"
+        found = await (await session.run(item, of=target.data)).values()
+        await (await session.run("MATCH (i:_IngestItem {id: $of}) DELETE i", of=target.data)).consume()
+    assert found == [[data, item_key(data, "", "waiting.md", "x")]]
+
+
 async def test_two_restores_at_once_do_not_mix(database: Database, new_tenant: New) -> None:
     target = await new_tenant()
     moves = Moves(database.control)
@@ -228,6 +257,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from app.memory.moving import restore as room
 from app.store.control.moves import Moves
+from app.store.control.queue import item_key
 from app.store.control.tenants import Tenants
 from app.store.database import Database
 from app.store.moving.load import Load

@@ -1,0 +1,229 @@
+"""``graph_export``: the file, its name, whose it is."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from app.errors import Overloaded
+from app.memory.moving.export import export
+from app.memory.moving.exports import Exports
+from app.memory.moving.schemas import ExportInput
+from app.memory.service import MemoryService
+from app.store.database import Database
+from app.store.moving.dump import Dump
+from app.store.moving.format import verified
+from tests.memory.conftest import HOME, Agent
+from tests.memory.moving.conftest import LAYERS, learn, lines_of
+
+
+def folder_of(tenant: str) -> Path:
+    return Path(HOME.name) / "tenants" / tenant / "exports"
+
+
+def read(tenant: str, name: str) -> list[dict[str, Any]]:
+    (path,) = folder_of(tenant).glob(f"*/{name}")
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+async def exported(agent: Agent, *, subject: str = "user", **arguments: Any) -> dict[str, Any]:
+    call = agent.call("graph_export", "d")
+    call = replace(call, scope=replace(call.scope, subject=subject))
+    return dict(await export(agent.service, call, ExportInput.model_validate(arguments)))
+
+
+@pytest.mark.shows("graph_export", 1, 2, 3, 4, 7)
+async def test_the_file_holds_what_the_contract_says_and_names_no_tenant(service: MemoryService, tenant: str) -> None:
+    """W-M29: no vectors and no tenant in the file."""
+    await learn(service, tenant)
+    answer = await exported(Agent(service, tenant, LAYERS, "work"))
+    records = read(tenant, answer["backup_file"])
+    meta, *middle, end = records
+    assert (meta["record"], meta["node_count"], meta["edge_count"]) == ("meta", 6, 5)
+    assert (answer["node_count"], answer["edge_count"]) == (6, 5)
+    assert datetime.fromisoformat(meta["exported_at"]).tzinfo is not None
+    assert (end["record"], end["nodes"], end["edges"]) == ("end", 7, 5)  # Ada lies in two layers
+    nodes = {(each["layer"], each["id"]): each for each in middle if each["record"] == "node"}
+    ada = nodes["tenant", "ada"]
+    contract = "id type name subtype confidence times_mentioned first_seen last_seen source_file"
+    assert set(contract.split()) <= ada.keys()
+    assert (ada["props"], ada["extra"]) == ({"role": "countess"}, {"mood": {"now": "calm"}})
+    edges = {(each["from_id"], each["relation"], each["to_id"]): each for each in middle if each["record"] == "edge"}
+    told = edges["ada", "WORKS_AT", "babbage-ltd"]
+    contract = (
+        "weight last_confirmed valid_at invalid_at ingested_at source_session source_transcript source_type evidence"
+    )
+    assert set(contract.split()) <= told.keys()
+    assert (told["evidence"], told["source_session"], len(told["past"])) == ("said", "s1", 1)
+    text = orjson.dumps(records).decode()
+    assert tenant not in text
+    assert '"embedding":[' not in text
+
+
+@pytest.mark.shows("graph_export", 7, 10)
+async def test_the_answer_describes_a_whole_file_that_only_the_gateway_may_read(
+    service: MemoryService, tenant: str
+) -> None:
+    await learn(service, tenant)
+    answer = await exported(Agent(service, tenant, LAYERS, "work"), label="a")
+    (path,) = folder_of(tenant).glob("*/*.jsonl")
+    content = path.read_bytes()
+    assert path.name == answer["backup_file"]
+    assert "/" not in answer["backup_file"]
+    assert (answer["size_bytes"], answer["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert verified(path).counts.nodes == 7
+    for made in (path, path.parent, path.parent.parent, path.parents[2]):
+        assert made.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.shows("graph_export", 5, 6)
+async def test_names_say_when_and_what_for_and_two_of_a_second_do_not_meet(tmp_path: Path) -> None:
+    """W-M29: same-second names overwrite nothing."""
+    exports, now = Exports(tmp_path, "user", ("",)), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    names = []
+    for _ in range(3):
+        unfinished = exports.begin("before ../merge!", now)
+        unfinished.write(b'{"layers":["tenant"]}\n')
+        unfinished.finish()
+        names.append(unfinished.name)
+    assert names[0] == "2026-01-02T03-04-05-before----merge-.jsonl"
+    assert names[1:] == [names[0].replace(".jsonl", ".2.jsonl"), names[0].replace(".jsonl", ".3.jsonl")]
+    assert all(exports.find(name) for name in names)
+    plain = exports.begin(None, now)
+    plain.discard()
+    assert plain.name == "2026-01-02T03-04-05.jsonl"
+
+
+@pytest.mark.shows("graph_export", 8)
+async def test_only_ones_own_older_exports_of_readable_layers_are_counted_and_pruned(
+    service: MemoryService, tenant: str
+) -> None:
+    """Partition rule 18. W-M29: one tenant's export deletes no other's."""
+    await learn(service, tenant)
+    whole, wide = Agent(service, tenant, LAYERS, "work"), Agent(service, tenant, ("",), "")
+    await exported(whole)
+    await exported(whole, subject="somebody else")
+    kept = [await exported(wide, keep=2, label=str(number)) for number in range(3)]
+    assert [(each["pruned"], each["retained"]) for each in kept] == [(0, 1), (0, 2), (1, 2)]
+    assert len([*folder_of(tenant).glob("*/*.jsonl")]) == 4
+    names = {path.name for path in folder_of(tenant).glob("*/*.jsonl")}
+    assert kept[0]["backup_file"] not in names
+    assert (await exported(whole, keep=1))["retained"] == 1
+
+
+def test_a_file_is_found_only_by_who_made_it_and_may_read_all_of_it(tmp_path: Path) -> None:
+    """Partition rule 18."""
+    unfinished = Exports(tmp_path, "user", ("", "work")).begin(None)
+    unfinished.write(b'{"layers":["tenant","work"]}\n')
+    unfinished.finish()
+    assert Exports(tmp_path, "user", ("", "work")).find(unfinished.name) is not None
+    assert Exports(tmp_path, "user", ("",)).find(unfinished.name) is None
+    assert Exports(tmp_path, "other", ("", "work")).find(unfinished.name) is None
+    for name in ("../" + unfinished.name, "/etc/passwd", f".{unfinished.name}.part", ""):
+        assert Exports(tmp_path, "user", ("", "work")).find(name) is None
+
+
+@pytest.mark.shows("graph_export", 9)
+async def test_layers_that_the_caller_may_not_read_are_not_in_the_file(service: MemoryService, tenant: str) -> None:
+    await learn(service, tenant)
+    answer = await exported(Agent(service, tenant, ("",), ""))
+    records = read(tenant, answer["backup_file"])
+    assert (records[0]["layers"], answer["layers"]) == (["tenant"], ["tenant"])
+    assert {each["layer"] for each in records[1:-1]} == {"tenant"}
+    assert "engine" not in orjson.dumps(records).decode()
+
+
+@pytest.mark.shows("graph_export", 8)
+@pytest.mark.parametrize("keep", [0, 31])
+def test_keep_is_between_1_and_30(keep: int) -> None:
+    assert ExportInput().keep == 14
+    with pytest.raises(ValidationError):
+        ExportInput(keep=keep)
+
+
+@pytest.mark.shows("graph_export", 10)
+async def test_an_export_that_fails_leaves_no_file(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await learn(service, tenant)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.memory.moving.exports.Unfinished.write", full)
+        with pytest.raises(Overloaded, match="Nothing was kept"):
+            await exported(Agent(service, tenant, LAYERS, "work"))
+    assert [path for path in folder_of(tenant).rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.shows("graph_export", 13)
+async def test_the_same_key_gets_the_first_answer_and_makes_one_file(service: MemoryService, tenant: str) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    first = await exported(agent, idempotency_key="k")
+    assert await exported(agent, idempotency_key="k") == first
+    at_once = await asyncio.gather(*(exported(agent, idempotency_key="at once") for _ in range(3)))
+    assert len({each["backup_file"] for each in at_once}) == 1
+    assert len([*folder_of(tenant).glob("*/*.jsonl")]) == 2
+
+
+@pytest.mark.shows("graph_export", 11)
+async def test_what_is_written_meanwhile_leaves_no_relation_without_its_ends(
+    database: Database, service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    reads = Dump._nodes
+
+    async def reading(self: Dump, session: Any, layer: str) -> Any:
+        async for rows in reads(self, session, layer):
+            yield rows
+        await agent.relate("Ada", "KNOWS", "Latecomer")
+
+    monkeypatch.setattr(Dump, "_nodes", reading)
+    records = [orjson.loads(line) for line in await lines_of(database, tenant, ("",))]
+    told = [each["to_id"] for each in records if each["record"] == "edge"]
+    places = {each.get("id"): place for place, each in enumerate(records)}
+    assert sorted(told) == ["engine", "latecomer"]
+    assert all(places[end] < place for place, each in enumerate(records) for end in [each.get("to_id")] if end)
+
+
+@pytest.mark.shows("graph_export", 11)
+async def test_memory_stays_the_same_however_much_there_is(
+    database: Database, plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W-M29: the whole graph is never in memory."""
+    monkeypatch.setattr("app.store.moving.dump.PAGE", 50)
+    peaks = []
+    for start in (0, 200):
+        names = [f"thing {number}" for number in range(start, start + 200 + start)]
+        entities = [{"name": name, "type": "Concept", "properties": {"content": "x" * 2000}} for name in names]
+        for part in range(0, len(entities), 200):
+            await plain_agent.batch(entities[part : part + 200])
+        await _peak(database, plain_agent.tenant)  # what is loaded once is loaded
+        peaks.append(await _peak(database, plain_agent.tenant))
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+async def _peak(database: Database, tenant: str) -> int:
+    from app.context import Deadline, Scope
+
+    def opened(scope: Scope) -> Any:
+        return database.session(scope, deadline=Deadline.after(15), request_id="test")
+
+    tracemalloc.start()
+    async for _ in Dump(opened, tenant, ("",)).lines({"nodes": 0, "edges": 0}):
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
