@@ -23,7 +23,7 @@ _README: Final = """\
 Written by `graphkeep plugin` from the prompts that the gateway serves; change those, not these files.
 
 1. `claude --plugin-dir plugin` tries it; a marketplace installs it for good.
-2. Set `GRAPHKEEP_URL` to the gateway's address (default `http://localhost:8080`). `/mcp` signs in.
+2. Set `GRAPHKEEP_ADDRESS` to the gateway's address (default `http://localhost:8080`). `/mcp` signs in.
 3. For the line that a session begins with: `pip install graphkeep`, and a token of `graphkeep token create` in
    `~/.config/graphkeep/token` (readable by you alone) or in `GRAPHKEEP_TOKEN`. Without either nothing is printed.
 """
@@ -100,7 +100,7 @@ def _manifest() -> Mapping[str, object]:
 
 
 def _servers() -> Mapping[str, object]:
-    return {"mcpServers": {"graphkeep": {"type": "http", "url": "${GRAPHKEEP_URL:-http://localhost:8080}/mcp"}}}
+    return {"mcpServers": {"graphkeep": {"type": "http", "url": "${GRAPHKEEP_ADDRESS:-http://localhost:8080}/mcp"}}}
 
 
 def _hooks() -> Mapping[str, object]:

@@ -32,7 +32,7 @@ ERAS = [MODERN, LEGACY]
 async def gateway(
     neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Gateway, dict[str, str]]]:
-    limits = LimitSettings(calls_per_minute=60, burst=30)
+    limits = LimitSettings(calls_per_minute=60, burst=20)
     settings = settings_for(neo4j_server, tmp_path_factory.mktemp("gk"), limits=limits)
     accounts = accounts_of(settings, database)
     tenant = await accounts.create_tenant(fresh_name("tenant"))
@@ -62,7 +62,13 @@ async def _ask(gateway: Gateway, token: str, method: str, era: str, **params: An
             headers = {"Mcp_Method": method} | ({"Mcp_Name": name} if name else {})
             params = {"_meta": META, **params}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        return message_of(await gateway.send(client, body, era, **headers))
+        async with asyncio.timeout(120):
+            while True:
+                said = message_of(await gateway.send(client, body, era, **headers))
+                reason = said.get("error", {}).get("data", {}).get("reason")
+                if reason not in {"database_unavailable", "overloaded", "deadline_exceeded"}:  # a busy machine
+                    return said
+                await asyncio.sleep(0.5)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -155,16 +161,16 @@ async def test_a_token_without_the_scope_is_challenged_as_for_a_tool(gateway: tu
 async def test_reads_spend_and_lists_prompts_and_completions_do_not(gateway: tuple[Gateway, dict[str, str]]) -> None:
     found, tokens = gateway
     token = tokens["busy"]
-    for _ in range(20):
-        assert "result" in await _ask(found, token, "prompts/list", MODERN)
+    asked = [_ask(found, token, "prompts/list", MODERN) for _ in range(25)]
+    assert all("result" in said for said in await asyncio.gather(*asked))
     completion = {"ref": {"type": "ref/prompt", "name": "graph"}, "argument": {"name": "type", "value": "P"}}
-    for _ in range(20):
-        assert "result" in await _ask(found, token, "completion/complete", MODERN, **completion)
+    asked = [_ask(found, token, "completion/complete", MODERN, **completion) for _ in range(25)]
+    assert all("result" in said for said in await asyncio.gather(*asked))
     reads = 0
     while "error" not in (said := await _ask(found, token, "resources/read", MODERN, uri="graphkeep://changelog")):
         reads += 1
         assert reads < 200
-    assert reads >= 30
+    assert reads >= 20
     assert (said["error"]["code"], said["error"]["data"]["reason"]) == (-32603, "rate_limited")
     assert said["error"]["data"]["retry_after_ms"] > 0
 
@@ -227,7 +233,7 @@ async def test_what_waits_is_answered_to_a_device_that_asks(
         assert (await found.insist(client, "graph_ingest", note))["ok"]
         waiting = (await client.get("/pending")).json()
         assert (waiting["pending_ingests"], waiting["hours_since_last_dream"]) == (1, None)
-        monkeypatch.setenv("GRAPHKEEP_URL", found.url)
+        monkeypatch.setenv("GRAPHKEEP_ADDRESS", found.url)
         monkeypatch.setenv("GRAPHKEEP_TOKEN", tokens["owner"])
         await asyncio.to_thread(pending.run)
         assert "1 pending ingest doc. No dream process has run yet." in capsys.readouterr().out

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from app.cli.client.console import say
-from app.cli.client.gateway import target
+from app.cli.client.place import read_address, read_token
 
 __all__ = ["line", "run"]
 
@@ -60,12 +60,12 @@ def _asked() -> Mapping[str, Any]:
 
     It follows no redirect, so the token goes to the address that was configured and to no other.
     """
-    asked = target()
-    parts = urlsplit(asked.url)
+    parts = urlsplit(read_address())
+    headers = {"Authorization": f"Bearer {read_token()}", "Accept": "application/json"}
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = connect(parts.netloc, timeout=_SECONDS)
     try:
-        connection.request("GET", f"{parts.path}/pending", headers=asked.headers)
+        connection.request("GET", f"{parts.path}/pending", headers=headers)
         answer = connection.getresponse()
         body = answer.read(_LARGEST)
     finally:

@@ -24,7 +24,7 @@ __all__ = ["Variable", "known", "unknown_variables", "variables"]
 PREFIX: Final = "GRAPHKEEP_"
 _OF_THE_TESTS: Final = f"{PREFIX}TEST_"
 _ELSEWHERE: Final = frozenset(
-    {"GRAPHKEEP_DOMAIN", "GRAPHKEEP_ACME_EMAIL", "GRAPHKEEP_UPSTREAM", "GRAPHKEEP_TOKEN", "GRAPHKEEP_URL"}
+    {"GRAPHKEEP_DOMAIN", "GRAPHKEEP_ACME_EMAIL", "GRAPHKEEP_UPSTREAM", "GRAPHKEEP_TOKEN", "GRAPHKEEP_ADDRESS"}
 )
 _COMPOSE: Final = frozenset({"GRAPHKEEP_NOTES", "GRAPHKEEP_BIND_ADDR"})
 """Read by the Caddyfile and by docker-compose.yml, and by what asks a gateway from a device (its address, a token)."""
