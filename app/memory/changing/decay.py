@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.memory.changing.calls import noted, once
-from app.memory.changing.fading import FADE, FADING, IDS
+from app.memory.changing.fading import FADE, FADING, FADING_MERGED, IDS
 from app.memory.changing.schemas import DecayInput
 from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, TenantSession, Writing
@@ -126,19 +126,21 @@ def _terms(settings: MemorySettings) -> dict[str, Any]:
 
 
 async def _read(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, Any]:
-    return (await session.read(FADING, **batch))[0]
+    return (await session.read(FADING_MERGED if _merges(session) else FADING, **batch))[0]
 
 
 async def _write(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {name: value for name, value in batch.items() if name in FADE.parameters}
-
     async def work(writing: Writing) -> Json:
-        row = (await writing.run(FADING, **batch))[0]
-        if row["entities"] or row["relations"]:
-            await writing.run(FADE, **wanted)
-        return row
+        merged = (await writing.run(FADING_MERGED, **batch))[0] if _merges(session) else None
+        copies = (await writing.run(FADE, **batch))[0]
+        return merged or copies
 
     return await session.write(work)
+
+
+def _merges(session: TenantSession) -> bool:
+    """Whether a record may have several copies."""
+    return len(session.scope.layers) > 1
 
 
 def _detail(entry: Sequence[Any]) -> Json:

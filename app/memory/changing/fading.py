@@ -7,8 +7,9 @@ a record that was seen since starts anew from what it holds, and so does one tha
 there, from the day up to which it had faded. So whatever changes a weight need not know of any of this, and a change
 that does not count as being seen (graph_weaken) loses and gains no day.
 
-What is told is computed on the merged view, before anything is written and by the same terms; each copy fades by its
-own clock, so that what is hidden from a reader never keeps what they see from fading.
+What is told is computed on the merged view and by the same terms; each copy fades by its own clock, so that what is
+hidden from a reader never keeps what they see from fading. Where a call reads one layer, each copy is a merged record:
+then one pass tells and writes (bringing copies together costs as much as all else).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["FADE", "FADING", "IDS"]
+__all__ = ["FADE", "FADING", "FADING_MERGED", "IDS"]
 
 _DAY: Final = "86400"
 
@@ -41,16 +42,61 @@ def _value(name: str, held: str, clock: str, rate: str) -> str:
 _OF_ENTITY: Final = _value("n", "confidence", "last_seen", "coalesce($rates[n.type], $other_rate)")
 _OF_RELATION: Final = _value("r", "weight", "last_confirmed", "$edge_rate")
 
-_ENTITIES: Final = f"""
-      UNWIND $ids AS id
-      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers AND n.confidence IS NOT NULL
-      {_OF_ENTITY}"""
+_CHANGED: Final = "value <> held"
 
-_RELATIONS: Final = """
+
+def _entities(layers: str) -> str:
+    return f"""
       UNWIND $ids AS id
-      MATCH (a:Entity {tenant: $tenant, id: id}) WHERE a.layer IN $layers AND NOT id IN $exempt
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers AND NOT b.id IN $exempt
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN {layers} AND n.confidence IS NOT NULL"""
+
+
+def _relations(layers: str) -> str:
+    return f"""
+      UNWIND $ids AS id
+      MATCH (a:Entity {{tenant: $tenant, id: id}}) WHERE a.layer IN {layers} AND NOT id IN $exempt
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}}) WHERE b.layer IN {layers} AND NOT b.id IN $exempt
         AND r.weight IS NOT NULL"""
+
+
+def _set(name: str, held: str) -> str:
+    return f"""
+      FOREACH (x IN CASE WHEN {_CHANGED} THEN [{name}] ELSE [] END |
+        SET x.{held} = value SET x.decay_state = [base, since, days, value])"""
+
+
+def _each(layers: str, *, writes: bool) -> str:
+    """Copies as the records that they are: one pass that tells and, if it writes, sets."""
+    return f"""
+    CALL {{
+      {_entities(layers)} AND NOT id IN $exempt
+      {_OF_ENTITY}{_set("n", "confidence") if writes else ""}
+      WITH id, n, held, value ORDER BY held - value DESC, id
+      RETURN count(CASE WHEN {_CHANGED} THEN 1 END) AS entities,
+        collect(CASE WHEN {_CHANGED} THEN [held - value, id, n.type, n.name, held, value] END)[..$limit] AS details,
+        collect(CASE WHEN value < $node_threshold THEN id END) AS low
+    }}
+    CALL (low) {{
+      {_relations(layers)}
+      {_OF_RELATION}{_set("r", "weight") if writes else ""}
+      RETURN count(CASE WHEN {_CHANGED} THEN 1 END) AS relations,
+        count(CASE WHEN value < $edge_threshold THEN 1 END) AS below
+    }}
+    {_FLAGGED}"""
+
+
+_FLAGGED: Final = f"""
+    CALL (low) {{
+      UNWIND low AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+      OPTIONAL MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
+      {_OF_RELATION}
+      WITH id, max(CASE WHEN o.id IN $exempt THEN 1.0 WHEN r.layer IN $writable THEN value ELSE held END) AS strongest
+      WHERE strongest IS NULL OR strongest < $edge_threshold
+      RETURN count(id) AS flagged
+    }}
+    RETURN entities, details, relations, below, flagged
+"""
 
 IDS: Final = statement(
     "memory.list_fading",
@@ -67,62 +113,31 @@ IDS: Final = statement(
     """,
 )
 
-FADING: Final = statement(
-    "memory.read_fading",
+FADING: Final = statement("memory.read_fading", _each("$layers", writes=False))
+
+FADE: Final = statement("memory.write_fading", _each("$writable", writes=True), writes=True)
+
+FADING_MERGED: Final = statement(
+    "memory.read_merged_fading",
     f"""
     CALL {{
-      {_ENTITIES}
+      {_entities("$layers")}
+      {_OF_ENTITY}
       WITH id, n, held, CASE WHEN n.layer IN $writable AND NOT id IN $exempt THEN value ELSE held END AS value
       WITH id, min([n.layer, n.type, n.name]) AS first, max(held) AS old, max(value) AS new,
-        max(CASE WHEN value <> held THEN 1 ELSE 0 END) AS faded
+        max(CASE WHEN {_CHANGED} THEN 1 ELSE 0 END) AS faded
       ORDER BY old - new DESC, id
       RETURN sum(faded) AS entities,
         collect(CASE WHEN faded = 1 THEN [old - new, id, first[1], first[2], old, new] END)[..$limit] AS details,
         collect(CASE WHEN new < $node_threshold AND NOT id IN $exempt THEN id END) AS low
     }}
-    CALL {{
-      {_RELATIONS}
+    CALL (low) {{
+      {_relations("$layers")}
       {_OF_RELATION}
       WITH id, r, b, held, CASE WHEN r.layer IN $writable THEN value ELSE held END AS value
-      WITH id, type(r) AS verb, b.id AS target, max(CASE WHEN value <> held THEN 1 ELSE 0 END) AS faded,
+      WITH id, type(r) AS verb, b.id AS target, max(CASE WHEN {_CHANGED} THEN 1 ELSE 0 END) AS faded,
         coalesce(max(CASE WHEN r.invalid_at IS NULL THEN value END), max(value)) AS weight
       RETURN sum(faded) AS relations, count(CASE WHEN weight < $edge_threshold THEN 1 END) AS below
     }}
-    CALL (low) {{
-      UNWIND low AS id
-      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
-      OPTIONAL MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
-      {_OF_RELATION}
-      WITH id, max(CASE WHEN o.id IN $exempt THEN 1.0 WHEN r.layer IN $writable THEN value ELSE held END) AS strongest
-      WHERE strongest IS NULL OR strongest < $edge_threshold
-      RETURN count(id) AS flagged
-    }}
-    RETURN entities, details, relations, below, flagged
-    """,
-)
-
-FADE: Final = statement(
-    "memory.write_fading",
-    f"""
-    CALL {{
-      UNWIND $ids AS id
-      MATCH (n:Entity {{tenant: $tenant, id: id}})
-      WHERE n.layer IN $writable AND n.confidence IS NOT NULL AND NOT id IN $exempt
-      {_OF_ENTITY}
-      WITH n, base, since, days, value WHERE value <> n.confidence
-      SET n.confidence = value
-      SET n.decay_state = [base, since, days, value]
-      RETURN count(n) AS entities
-    }}
-    CALL (entities) {{
-      {_RELATIONS.replace("$layers", "$writable")}
-      {_OF_RELATION}
-      WITH r, base, since, days, value WHERE value <> r.weight
-      SET r.weight = value
-      SET r.decay_state = [base, since, days, value]
-      RETURN count(r) AS relations
-    }}
-    RETURN entities, relations
-    """,
-    writes=True,
+    {_FLAGGED}""",
 )

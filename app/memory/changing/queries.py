@@ -107,12 +107,16 @@ CONTRADICTIONS: Final = statement(
       WHERE a.layer IN $layers AND a.id IS NOT NULL
       MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
       WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $single
-      WITH a.id AS source, type(r) AS relation, collect(DISTINCT b.id) AS targets, collect({{{_COPY}}}) AS copies
+      WITH a.id AS source, type(r) AS relation, collect(DISTINCT b.id) AS targets
       WHERE size(targets) > 1 AND size(targets) * (size(targets) - 1) / 2 > size(COLLECT {{
         MATCH (x:Entity {{tenant: $tenant}})-[c:CONTRADICTS]->(y:Entity {{tenant: $tenant}})
+        USING INDEX x:Entity(tenant, layer, id)
         WHERE x.layer IN $layers AND y.layer IN $layers AND x.id IN targets AND y.id IN targets
         RETURN DISTINCT CASE WHEN x.id < y.id THEN [x.id, y.id] ELSE [y.id, x.id] END AS pair }})
-      WITH source, relation, copies ORDER BY source, relation LIMIT $most
+      WITH source, relation ORDER BY source, relation LIMIT $most
+      MATCH (a:Entity {{tenant: $tenant, id: source}})-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE a.layer IN $layers AND b.layer IN $layers AND r.invalid_at IS NULL AND type(r) = relation
+      WITH source, relation, collect({{{_COPY}}}) AS copies
       RETURN collect({{source: source, relation: relation, copies: copies}}) AS doubled
     }}
     CALL (page, doubled) {{
