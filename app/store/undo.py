@@ -87,7 +87,7 @@ LIST: Final = statement(
 )
 
 
-Settle = Callable[[Writing, Sequence[Key]], Awaitable[None]]
+Settle = Callable[[Writing, Mapping[Key, Image | None], Mapping[Key, Image]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +182,8 @@ class Recording:
     async def undo(self, writing: Writing, id_: str, *, settle: Settle | None = None) -> Undone:
         """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
 
-        ``settle`` is called with what was restored, before that is recorded: it may make what only follows from it
-        follow, on the ends of relations that have no image in the change.
+        ``settle`` is called with the images restored and those found, before that is recorded: it may make what only
+        follows from them follow, on the ends of relations that have no image in the change.
 
         Raises:
             NotFound: there is no such change for this scope, or it has expired.
@@ -196,7 +196,7 @@ class Recording:
             raise Conflict(_refusal(changed))
         await write_images(writing, before, present.records)
         if settle is not None:
-            await settle(writing, list(before))
+            await settle(writing, before, present.records)
         restored = await read_images(writing, present.asked)
         if any(restored.records.get(key) != image for key, image in before.items()):
             raise InternalError("what was restored differs from what was recorded; nothing was applied")

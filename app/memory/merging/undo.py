@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,9 +10,10 @@ from app.contract import Call, Cursor, Json
 from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import sorted_names
 from app.memory.changing.removal import searched_again
+from app.memory.merging.entity import lines
 from app.memory.merging.schemas import UndoInput
 from app.store.database import Database, Writing
-from app.store.images import Key
+from app.store.images import Image, Key
 from app.store.undo import Change, Recording, changes
 
 __all__ = ["undo"]
@@ -49,11 +50,24 @@ async def undo(database: Database, days: int, call: Call, arguments: UndoInput) 
     return await session.write(work, idempotency=once(call, arguments.idempotency_key))
 
 
-async def _settle(writing: Writing, keys: Sequence[Key]) -> None:
-    """Ends of relations that came or went without a recorded image: their searchable evidence follows."""
-    whole = {key[1:] for key in keys if key[0] == "entity"}
-    ends = {end for key in keys if key[0] == "relation" for end in key[2::2] if (key[1], end) not in whole}
-    await searched_again(writing, sorted(ends))
+async def _settle(writing: Writing, restored: Mapping[Key, Image | None], found: Mapping[Key, Image]) -> None:
+    """Ends without an image of their own whose relations gain or lose evidence: what is searched of them follows."""
+    now, then = _said(restored), _said({key: found.get(key) for key in restored})
+    ends = {
+        end for end in now.keys() | then.keys() if now.get(end) != then.get(end) and ("entity", *end) not in restored
+    }
+    await searched_again(writing, sorted({id_ for _, id_ in ends}))
+
+
+def _said(images: Mapping[Key, Image | None]) -> dict[tuple[str, str], set[str]]:
+    """By (layer, id), the evidence that relations give."""
+    said: dict[tuple[str, str], set[str]] = {}
+    for key, image in images.items():
+        if key[0] == "relation" and image is not None:
+            pieces = lines(copy["properties"].get("evidence") or "" for copy in image["copies"])
+            for end in key[2::2]:
+                said.setdefault((key[1], end), set()).update(pieces)
+    return {end: pieces for end, pieces in said.items() if pieces}
 
 
 async def _listed(database: Database, call: Call, arguments: UndoInput) -> Json:
