@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import tempfile
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -370,45 +371,23 @@ class EmbeddingSettings(_Room):
     )
 
 
+@dataclass(eq=False, kw_only=True)
 class Settings:
     """All rooms' settings, read from the environment once."""
 
-    def __init__(
-        self,
-        *,
-        run: RunSettings | None = None,
-        edge: EdgeSettings | None = None,
-        store: StoreSettings | None = None,
-        oauth: OAuthSettings | None = None,
-        signin: SignInSettings | None = None,
-        limits: LimitSettings | None = None,
-        memory: MemorySettings | None = None,
-        embedding: EmbeddingSettings | None = None,
-        ingest: IngestSettings | None = None,
-    ) -> None:
-        self.run = run or RunSettings()
-        self.edge = edge or EdgeSettings()
-        self.store = store or StoreSettings()
-        self.oauth = oauth or OAuthSettings()
-        self.signin = signin or SignInSettings()
-        self.limits = limits or LimitSettings()
-        self.memory = memory or MemorySettings()
-        self.embedding = embedding or EmbeddingSettings()
-        self.ingest = ingest or IngestSettings()
+    run: RunSettings = field(default_factory=RunSettings)
+    edge: EdgeSettings = field(default_factory=EdgeSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    oauth: OAuthSettings = field(default_factory=OAuthSettings)
+    signin: SignInSettings = field(default_factory=SignInSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    ingest: IngestSettings = field(default_factory=IngestSettings)
 
     def having(self, *, run: RunSettings | None = None, store: StoreSettings | None = None) -> Settings:
         """The same settings but for the rooms that are given."""
-        return Settings(
-            run=run or self.run,
-            edge=self.edge,
-            store=store or self.store,
-            oauth=self.oauth,
-            signin=self.signin,
-            limits=self.limits,
-            memory=self.memory,
-            embedding=self.embedding,
-            ingest=self.ingest,
-        )
+        return replace(self, run=run or self.run, store=store or self.store)
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:

@@ -95,11 +95,8 @@ class Actions:
             return {"action": "claimed", "items": [showing.queued(item, lease=True) for item in taken]}
 
         answer = await self._store.write(call.scope, _idempotency(call, arguments), work)
-        before = {
-            item.id: since
-            for item, since in await self._store.pending(call.scope.tenant, call.scope.layers, limit=500)
-            if since is not None
-        }
+        ids = [shown["id"] for shown in answer["items"] if shown["kind"] == "transcript"]
+        before = await self._store.read_before(call.scope.tenant, call.scope.layers, ids) if ids else {}
         for shown in answer["items"]:
             if shown["id"] in before:
                 shown["since"] = showing.moment(before[shown["id"]])

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from app.edge import body_limit
+from app.edge import stages
 from tests.edge.conftest import Serve, body_of
 
 
@@ -71,7 +71,7 @@ async def test_an_app_that_swallows_the_interruption_cannot_answer_over_it(serve
 
 
 async def test_a_body_that_trickles_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limit.BodyLimit.__init__, "__kwdefaults__", {"seconds": 0.3})
+    monkeypatch.setattr(stages, "SECONDS", 0.3)
     async with serve(reads) as server:
         reader, writer = await server.raw()
         writer.write(f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 100\r\n\r\nx".encode())

@@ -29,6 +29,7 @@ from app.store.control.queue_statements import (
     KNOWN,
     NEWEST,
     PENDING,
+    READ_BEFORE,
     REMOVE,
     SUMMARY,
     TAKE,
@@ -162,6 +163,11 @@ class QueueStore:
             PENDING, of=tenant, readable=sorted(layers), at=after[0], id=after[1], limit=min(limit, LONGEST_LIST)
         )
         return [(Item.of(row["item"]), row["since"]) for row in rows]
+
+    async def read_before(self, tenant: str, layers: Collection[str], ids: Sequence[str]) -> dict[str, float]:
+        """Of transcripts that a run has read a part of before: up to which moment, by id."""
+        rows = await self._control.read(READ_BEFORE, of=tenant, readable=sorted(layers), ids=list(ids))
+        return {row["id"]: float(row["since"]) for row in rows}
 
     async def completed(self, tenant: str, layers: Collection[str], *, limit: int) -> list[Item]:
         """What runs have completed, newest first."""

@@ -18,6 +18,7 @@ __all__ = [
     "KNOWN",
     "NEWEST",
     "PENDING",
+    "READ_BEFORE",
     "REMOVE",
     "SUMMARY",
     "TAKE",
@@ -66,6 +67,18 @@ PENDING = statement(
                      WHERE i.kind = 'transcript' AND d.layer = i.layer AND d.state = 'completed'
                      RETURN d.last_at ORDER BY d.created_at DESC, d.id LIMIT 1 }[0] AS since
     ORDER BY i.created_at, i.id
+    """,
+    control=True,
+)
+READ_BEFORE = statement(
+    "queue.read_before",
+    """
+    UNWIND $ids AS id
+    MATCH (i:_IngestItem {id: id, tenant: $of}) WHERE i.layer IN $readable
+    MATCH (d:_IngestItem {tenant: $of, name: i.name, kind: 'transcript', state: 'completed'})
+    WHERE d.layer = i.layer AND d.id <> i.id AND d.last_at IS NOT NULL
+    WITH i, d ORDER BY d.created_at DESC, d.id
+    RETURN i.id AS id, collect(d.last_at)[0] AS since
     """,
     control=True,
 )

@@ -68,6 +68,7 @@ INDEXED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_Idempotency", ("created_at",)),
     ("_Identity", ("user",)),
     ("_IngestItem", ("state", "due")),
+    ("_IngestItem", ("tenant",)),
     ("_IngestItem", ("tenant", "name")),
     ("_IngestItem", ("tenant", "state")),
     ("_Invitation", ("expires_at",)),

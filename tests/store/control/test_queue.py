@@ -22,6 +22,8 @@ from app.store.control.queue import (
 )
 from app.store.database import Database
 from app.store.idempotency import Idempotency
+from app.store.statement import REGISTERED
+from tests.plans import assert_plan
 
 
 @pytest.fixture
@@ -210,3 +212,37 @@ async def test_a_tenants_items_are_erased_and_no_others(store, database, tenant)
     assert await store.erase(tenant) == 1
     assert (await store.usage(tenant)).files == 0
     assert await store.known([kept.id, "in-none"]) == {kept.id}
+
+
+PLANNED = {
+    name: found
+    for name, found in REGISTERED.items()
+    if name.startswith("queue.") and name not in {"queue.claim_conversion", "queue.give_up"}
+}
+"""What a call runs; the two others are of the worker, which serves all tenants, and start from the state."""
+
+
+@pytest.mark.parametrize("name", sorted(PLANNED))
+async def test_no_statement_of_a_call_looks_at_other_tenants_items(database, name):
+    examples = {
+        "of": "t",
+        "readable": [""],
+        "writable": [""],
+        "id": "in-1",
+        "ids": ["in-1"],
+        "layer_of": "",
+        "name": "a",
+        "at": 0.0,
+        "now": 0.0,
+        "until": 1.0,
+        "limit": 5,
+        "claims": 5,
+        "lease": "l",
+        "reason": "r",
+        "session": None,
+        "key": "k",
+        "record": {"id": "x"},
+        "changes": {"reason": "x"},
+        "source": "s",
+    }
+    await assert_plan(database, PLANNED[name], {key: examples[key] for key in PLANNED[name].parameters})
