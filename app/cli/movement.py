@@ -81,6 +81,7 @@ class Movement:
         Raises:
             CallError: as :func:`app.memory.moving.restore.restore` does; a tenant made for it is gone then.
         """
+        await _readable(file)
         await self._swept()
         tenant = await (self._accounts.create_tenant(name) if into_new else self._accounts.tenant(name))
         try:
@@ -108,6 +109,7 @@ class Movement:
         Raises:
             CallError: as :func:`app.memory.moving.importing.import_memory` does.
         """
+        await _readable(file)
         await self._swept()
         tenant = await self._accounts.tenant(name)
         done = await import_memory(
@@ -131,6 +133,17 @@ class Movement:
     async def _swept(self) -> None:
         """What an interrupted restore left is no obstacle to the next one."""
         await erase_leftovers(self._database, self._settings)
+
+
+async def _readable(file: Path) -> None:
+    def read() -> None:
+        with file.open("rb") as opened:
+            opened.read(1)
+
+    try:
+        await asyncio.to_thread(read)
+    except OSError as error:
+        raise InvalidInput(f"the file cannot be read: {error.strerror}. Nothing was changed.", field="file") from error
 
 
 def _existing(tenant: Tenant, name: str) -> str:

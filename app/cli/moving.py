@@ -64,7 +64,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file of `graphkeep backup` or graph_export.", exists=True)],
+    file: Annotated[Path, typer.Argument(help="A file of `graphkeep backup` or graph_export.")],
     tenant: Annotated[str, typer.Option(help="Tenant whose memory it becomes.")],
     into_new: Annotated[bool, typer.Option("--into-new", help="Make the tenant first.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="The tenant may lose what it holds.")] = False,
@@ -82,7 +82,7 @@ def restore(
 
 
 def take_over(
-    file: Annotated[Path, typer.Argument(help="File of the other system.", exists=True)],
+    file: Annotated[Path, typer.Argument(help="File of the other system.")],
     source: Annotated[Source, typer.Option("--from", help="Which system wrote it.")],
     tenant: Annotated[str, typer.Option(help="Tenant that learns it.")] = "home",
     layer: Annotated[

@@ -96,6 +96,6 @@ OLD_VARIABLES: Final[tuple[OldVariable, ...]] = (
     *_gone(_COMPOSE, "AGENT_NETWORK", "AGENT_NETWORK_EXTERNAL", "BOLT_BIND_ADDR", "NEO4J_MEM_LIMIT"),
     *_gone("Neo4j's own HTTP port is never opened", "BROWSER_BIND_ADDR"),
     *_gone("set by docker-compose.yml from NEO4J_PASSWORD", "NEO4J_AUTH"),
-    *_gone("the importer of the old system has no counterpart in this version", "BACKUP_FILE", "FORCE_WIPE"),
+    *_gone("`graphkeep import FILE --from graph-memory` takes the file as an argument", "BACKUP_FILE", "FORCE_WIPE"),
     *_gone("tests run on databases of their own, never on yours", "ALLOW_DESTRUCTIVE_TESTS"),
 )

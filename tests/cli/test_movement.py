@@ -1,0 +1,95 @@
+"""The commands that move memory, on a real database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app.cli.administration import Administration
+from app.cli.movement import Movement
+from app.errors import Conflict, InvalidInput, NotFound, StartError
+from app.settings import OAuthSettings, RunSettings, Settings
+from app.store.database import Database
+from tests.identity import SECRET_KEY, fresh_name
+
+REFERENCE = (
+    '{"type":"entity","name":"Ada","entityType":"person","observations":["Likes tea"]}\n'
+    '{"type":"entity","name":"Engine","entityType":"machine","observations":[]}\n'
+    '{"type":"relation","from":"Ada","to":"Engine","relationType":"works on"}\n'
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(run=RunSettings(home=tmp_path), oauth=OAuthSettings(secret_key=SecretStr(SECRET_KEY)))
+
+
+@pytest.fixture
+def administration(database: Database, settings: Settings) -> Administration:
+    return Administration(database, settings, alone=True)
+
+
+@pytest.fixture
+def movement(database: Database, settings: Settings) -> Movement:
+    return Movement(database, settings, alone=True)
+
+
+def unshown(done: int, total: int) -> None:
+    return None
+
+
+async def test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased(
+    administration: Administration, movement: Movement, tmp_path: Path
+) -> None:
+    first, second = fresh_name("first"), fresh_name("second")
+    await administration.add_tenant(first)
+    memory = tmp_path / "memory.jsonl"
+    memory.write_text(REFERENCE)
+    took = await movement.take_over(memory, "mcp-memory", first, layer="tenant", skip_bad=False, shown=unshown)
+    assert (took["created_entities"], took["created_relations"], took["without_vector"]) == (3, 2, 3)
+    (made,) = (await movement.back_up([first], tmp_path / "backups", vectors=True, shown=unshown))["backups"]
+    assert (made["nodes"], made["edges"]) == (3, 2)
+    assert _mode(Path(made["file"])) == 0o600
+    how = {"replace": False, "ids": "keep", "shown": unshown}
+    restored = await movement.restore(Path(made["file"]), second, into_new=True, **how)
+    assert (restored["nodes"], restored["edges"]) == (3, 2)
+    with pytest.raises(Conflict, match="holds a memory already"):
+        await movement.restore(Path(made["file"]), second, into_new=False, **how)
+    for name in (first, second):
+        erased = await administration.delete_tenant(name, name)
+        assert erased["certificate"]["erased"]["Entity"] == 3
+        assert erased["certificate"]["left"] == {}
+
+
+async def test_a_tenant_made_for_a_restore_that_fails_is_gone_again(
+    administration: Administration, movement: Movement, tmp_path: Path
+) -> None:
+    name, file = fresh_name("never"), tmp_path / "no backup.jsonl"
+    how = {"into_new": True, "replace": False, "ids": "keep", "shown": unshown}
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        await movement.restore(file, name, **how)
+    file.write_text("hello\n")
+    with pytest.raises(InvalidInput, match="line 1"):
+        await movement.restore(file, name, **how)
+    with pytest.raises(NotFound):
+        await administration.layers(name)
+
+
+async def test_what_cannot_be_written_or_found_is_said(
+    administration: Administration, movement: Movement, tmp_path: Path
+) -> None:
+    name = fresh_name("here")
+    await administration.add_tenant(name)
+    (tmp_path / "a file").write_text("x")
+    with pytest.raises(StartError, match="cannot write"):
+        await movement.back_up([name], tmp_path / "a file", vectors=False, shown=unshown)
+    memory = tmp_path / "memory.jsonl"
+    memory.write_text(REFERENCE)
+    with pytest.raises(InvalidInput, match="no layer 'nowhere'"):
+        await movement.take_over(memory, "mcp-memory", name, layer="nowhere", skip_bad=False, shown=unshown)
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
