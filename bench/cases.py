@@ -56,6 +56,14 @@ def _search(graph: TenantGraph, number: int) -> Arguments:
     return {"query": f"who told us about {' '.join(chance.sample(words, 4))}?", "top_k": 10}
 
 
+def _context(graph: TenantGraph, number: int) -> Arguments:
+    return {"topic": _name(graph, number)}
+
+
+def _suggestions(graph: TenantGraph, number: int) -> Arguments:
+    return {"entity_id": _name(graph, number), "min_score": 0.3}
+
+
 def _relate(graph: TenantGraph, number: int) -> Arguments:
     return {
         "from_name": graph.names[0],
@@ -88,4 +96,8 @@ CASES: Final = (
     Case("relate", "graph_relate", _relate, 50, writes=True, model=True, share=0.5),
     Case("relate, batch of 50", "graph_relate", _batch, None, writes=True, model=True, share=0.1),
     Case("stats", "graph_stats", lambda _graph, _number: {}, 150, share=0.2, crowd=False),
+    Case("context", "graph_build_context", _context, 300, share=0.1, crowd=False),
+    Case("suggestions of an entity", "graph_merge_suggestions", _suggestions, 500, share=0.05, crowd=False),
+    Case("communities", "graph_communities", lambda _graph, _number: {}, None, share=0.02, crowd=False),
+    Case("validate", "graph_validate", lambda _graph, _number: {}, None, share=0.02, crowd=False),
 )

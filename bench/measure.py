@@ -131,7 +131,7 @@ async def all_cases(stage: Stage, size: Size, running: Gateway) -> AsyncIterator
     """Every case with one client and with many: gateway, bare driver and, where a model works, driver with model."""
     async with _loads() as loads:
         for case in CASES:
-            calls = _Calls(stage, running, case, min(VARIANTS, round(size.calls * case.share)))
+            calls = _Calls(stage, running, case, min(VARIANTS, max(1, round(size.calls * case.share))))
             await calls.prepare()
             for clients in size.clients if case.crowd else size.clients[:1]:
                 said(f"{case.name}, {clients} client{'s' * (clients > 1)}")

@@ -199,6 +199,8 @@ class _Batches:
             await self._call.progress(
                 len(self._tally.passed), max(self._tally.due, len(self._tally.passed)), "embedded"
             )
+            if len(rows) < _BATCH:
+                return True
 
     async def _batch(self, copies: Sequence[Stored], seen: Sequence[str | None]) -> bool:
         passages = [_passage(copy) for copy in copies]
