@@ -17,6 +17,8 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.config_file import Configured
+
 __all__ = [
     "EdgeSettings",
     "EmbeddingSettings",
@@ -266,7 +268,7 @@ class LimitSettings(_Room):
     quota_relations: int = Field(default=2_000_000, ge=1, description="Relations of one tenant.")
 
 
-class MemorySettings(_Room):
+class MemorySettings(Configured, _Room):
     """How what is remembered grows stronger, fades and goes."""
 
     boost: float = Field(

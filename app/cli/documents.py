@@ -11,6 +11,7 @@ from typing import Any, Final
 from app.cli import plugin
 from app.cli.client.old_variables import OLD_VARIABLES
 from app.cli.client.variables import Variable, variables
+from app.config_file import FIELDS
 from app.settings import MemorySettings
 
 __all__ = ["PAGES", "env_example", "half_lives", "main", "settings_page", "tools_page"]
@@ -85,6 +86,16 @@ def settings_page() -> str:
         "|---|---|---|",
         *(f"| `{name}` | {_code(default)} | {_cell(words)} |" for name, default, words in _COMPOSE_VARIABLES),
         "",
+        "## config.json",
+        "",
+        "A file `config.json` in the home folder, as the graph-memory server kept it, counts below the environment. What",
+        "cannot be read or is out of range is said in a warning and costs no start.",
+        "",
+        "| key | here |",
+        "|---|---|",
+        *(f"| `{key}` | `{_variable(field)}` |" for key, field in FIELDS.items()),
+        "| `decay.rates.<Type>` | `GRAPHKEEP_DECAY_RATES` |",
+        "",
         "## Variables of older systems",
         "",
         "| variable | here | |",
@@ -100,6 +111,10 @@ def half_lives() -> list[tuple[str, float, float]]:
     memory = MemorySettings.model_construct()
     rates = [*memory.rates.items(), ("other types", memory.decay_other_rate), ("relations", memory.decay_edge_rate)]
     return [(what, rate, math.log(0.5) / math.log(rate)) for what, rate in rates]
+
+
+def _variable(field: str) -> str:
+    return next(variable.name for variable in variables() if variable.field == field)
 
 
 def tools_page() -> str:

@@ -21,9 +21,12 @@ def read_settings() -> Settings:
     for line in unknown_variables():
         note(f"warning: {line}")
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as error:
         raise StartError(_explain(error), exit_code=EX_CONFIG) from error
+    for line in settings.memory.warnings():
+        note(f"warning: {line}")
+    return settings
 
 
 def _explain(error: ValidationError) -> str:
