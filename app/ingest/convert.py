@@ -11,6 +11,7 @@ import json
 import resource
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -27,7 +28,17 @@ RATIO_FROM: Final = 1024 * 1024
 """Smaller entries may be packed as tightly as they like."""
 
 _ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".epub", ".zip"})
-_PACKED: Final = (".zip", ".gz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".tgz", ".zst", ".jar")
+_PACKED: Final = (
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"7z\xbc\xaf",
+    b"Rar!",
+    b"\x28\xb5\x2f\xfd",
+)
+"""How archives begin."""
 _IMAGES: Final = frozenset({".png", ".jpg", ".jpeg"})
 _TAGS: Final = {270: "Description", 306: "Date", 315: "Artist", 33432: "Copyright", 37510: "Comment"}
 _UNSAID: Final = (
@@ -61,17 +72,31 @@ def check_archive(path: Path, ending: str) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+            _check_entries(entries)
+            if ending == ".zip":
+                _check_nested(archive, entries)
+    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, NotImplementedError, EOFError):
         raise Refused("the archive is damaged") from None
+
+
+def _check_entries(entries: list[zipfile.ZipInfo]) -> None:
     if len(entries) > ENTRIES:
         raise Refused(f"the archive has more than {ENTRIES} entries")
     if sum(entry.file_size for entry in entries) > UNPACKED:
         raise Refused(f"the archive unpacks to more than {UNPACKED // 2**20} MiB")
     for entry in entries:
-        _check_entry(entry, ending)
+        _check_entry(entry)
 
 
-def _check_entry(entry: zipfile.ZipInfo, ending: str) -> None:
+def _check_nested(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
+    """Office documents are archives too: whoever has some sends them one by one, so that each is looked at."""
+    for entry in entries:
+        with archive.open(entry) as file:
+            if file.read(6).startswith(_PACKED):
+                raise Refused("the archive holds another archive or an office document; send it by itself")
+
+
+def _check_entry(entry: zipfile.ZipInfo) -> None:
     parts = entry.filename.replace("\\", "/").split("/")
     if ".." in parts or parts[0] == "" or ":" in parts[0] or "\0" in entry.filename:
         raise Refused("the archive names files outside itself")
@@ -79,8 +104,6 @@ def _check_entry(entry: zipfile.ZipInfo, ending: str) -> None:
         raise Refused("the archive is encrypted")
     if entry.file_size > RATIO_FROM and entry.file_size > RATIO * max(1, entry.compress_size):
         raise Refused("the archive is packed tighter than any document is")
-    if entry.filename.lower().endswith(_PACKED) and ending == ".zip":
-        raise Refused("the archive holds another archive")
 
 
 def _is_archive(path: Path) -> bool:
