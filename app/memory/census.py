@@ -115,6 +115,13 @@ class Census:
         tally.types.setdefault(layer, set()).update(types - set(ENTITY_TYPES))
         tally.verbs.setdefault(layer, set()).update(verbs - set(RELATIONS))
 
+    def less(self, tenant: str, *, entities: int, relations: int) -> None:
+        """Count what a call has taken away, so that there is room for as much at once."""
+        tally = self._tallies.get(tenant)
+        if tally is not None:
+            tally.entities -= entities
+            tally.relations -= relations
+
     async def _count(self, tenant: str, layers: tuple[str, ...]) -> Tally:
         session = self._open(Scope(tenant, layers, (), None, "census"), Deadline.after(_COUNT_SECONDS))
         tally = Tally()

@@ -8,6 +8,7 @@ from typing import Any
 from app.contract import Call, Json
 from app.errors import InvalidInput, NotFound
 from app.graph.lookup import Candidate, Reads, resolve
+from app.memory.census import Census
 from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import read_only, sorted_names
 from app.memory.changing.removal import locked, removed
@@ -18,7 +19,9 @@ from app.store.undo import Recording
 __all__ = ["delete"]
 
 
-async def delete(database: Database, undo_days: int, call: Call, arguments: DeleteInput) -> Mapping[str, Any]:
+async def delete(
+    database: Database, census: Census, undo_days: int, call: Call, arguments: DeleteInput
+) -> Mapping[str, Any]:
     """Answer ``graph_delete``. Names are taken exactly or as aliases: what is destroyed is never guessed.
 
     Raises:
@@ -37,7 +40,10 @@ async def delete(database: Database, undo_days: int, call: Call, arguments: Dele
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     recording = Recording(session.scope, call.tool, days=undo_days)
 
+    taken = (0, 0)
+
     async def work(writing: Writing) -> Json:
+        nonlocal taken
         id_ = await _exactly(writing.run, name)
         going = await locked(writing, recording, [id_], [])
         copies = [copy for copy in going.copies if copy.id == id_]
@@ -46,6 +52,7 @@ async def delete(database: Database, undo_days: int, call: Call, arguments: Dele
         if not any(copy.may for copy in copies):
             raise read_only(f"The entity {name!r}", [copy.layer for copy in copies])
         aliases, undo_id = await removed(writing, recording, going, f"deleted {copies[0].name}")
+        taken = going.size()
         gone = [copy.layer for copy in copies if copy.goes]
         layers = going.layers() or gone
         await noted(writing, call, id_, layers, reason=arguments.reason, undo_id=undo_id)
@@ -61,7 +68,9 @@ async def delete(database: Database, undo_days: int, call: Call, arguments: Dele
             "undo_id": undo_id,
         }
 
-    return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+    answer = await session.write(work, idempotency=once(call, arguments.idempotency_key))
+    census.less(call.scope.tenant, entities=taken[0], relations=taken[1])
+    return answer
 
 
 async def _exactly(run: Reads, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.errors import Conflict, InvalidInput
+from app.memory.census import Census
 from app.memory.changing.calls import noted, once
 from app.memory.changing.going import COPIES, FITTING
 from app.memory.changing.removal import Copy, Going, Triple, locked, removed
@@ -29,7 +30,7 @@ class _Changed(Exception):
 
 
 async def prune(
-    database: Database, settings: MemorySettings, undo_days: int, call: Call, arguments: PruneInput
+    database: Database, census: Census, settings: MemorySettings, undo_days: int, call: Call, arguments: PruneInput
 ) -> Mapping[str, Any]:
     """Answer ``graph_prune``.
 
@@ -46,7 +47,10 @@ async def prune(
         raise InvalidInput("cursor belongs to a preview; execute takes the first ones that fit. Nothing was applied.")
     recording = Recording(session.scope, call.tool, days=undo_days)
 
+    taken = (0, 0)
+
     async def work(writing: Writing) -> Json:
+        nonlocal taken
         row = (await writing.run(FITTING, **terms))[0]
         nodes, edges = row["nodes"][: arguments.limit], row["edges"][: arguments.limit]
         left = len(row["nodes"]) - len(nodes) + len(row["edges"]) - len(edges)
@@ -58,6 +62,7 @@ async def prune(
         ):
             raise _Changed
         aliases, undo_id = await removed(writing, recording, going, _summary(ids, going))
+        taken = going.size()
         answer = _executed(going, aliases, left) | {"undo_id": undo_id}
         if undo_id is not None:
             figures = {name: answer[name] for name in ("nodes_pruned", "edges_pruned")}
@@ -66,9 +71,11 @@ async def prune(
 
     for _ in range(_ATTEMPTS):
         try:
-            return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+            answer = await session.write(work, idempotency=once(call, arguments.idempotency_key))
         except _Changed:
             continue
+        census.less(call.scope.tenant, entities=taken[0], relations=taken[1])
+        return answer
     raise Conflict("what is to be pruned is being changed at this moment; try again. Nothing was applied.")
 
 

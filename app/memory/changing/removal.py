@@ -65,6 +65,11 @@ class Going:
         """Every relation that goes, merged."""
         return {(key[2], key[3], key[4]) for key in self.before.records if key[0] == "relation"}
 
+    def size(self) -> tuple[int, int]:
+        """Copies of entities and of relations that go: what a quota counts."""
+        relations = [image for key, image in self.before.records.items() if key[0] == "relation"]
+        return sum(copy.goes for copy in self.copies), sum(len(image["copies"]) for image in relations)
+
     def layers(self) -> list[str]:
         """Layers in which something goes."""
         relations = {key[1] for key in self.before.records if key[0] == "relation"}

@@ -61,11 +61,11 @@ async def _decay(service: MemoryService, call: Call, arguments: DecayInput) -> M
 
 async def _prune(service: MemoryService, call: Call, arguments: PruneInput) -> Mapping[str, Any]:
     settings = service.settings
-    return await prune(service.database, settings.memory, settings.store.undo_days, call, arguments)
+    return await prune(service.database, service.census, settings.memory, settings.store.undo_days, call, arguments)
 
 
 async def _delete(service: MemoryService, call: Call, arguments: DeleteInput) -> Mapping[str, Any]:
-    return await delete(service.database, service.settings.store.undo_days, call, arguments)
+    return await delete(service.database, service.census, service.settings.store.undo_days, call, arguments)
 
 
 CHANGING: Final = (
@@ -189,7 +189,7 @@ CHANGING: Final = (
         run=_prune,
         scope=WRITE,
         cost=Cost.HEAVY,
-        deadline=DeadlineClass.WRITE,
+        deadline=DeadlineClass.WHOLE_GRAPH,
         read_only=False,
         destructive=True,
         volatile=frozenset({"next_cursor", "undo_id", "last_seen"}),

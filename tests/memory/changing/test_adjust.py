@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from app.context import Scope
+from app.contract import Call
 from app.errors import Conflict, Forbidden, InvalidInput, NotFound
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
@@ -169,7 +172,7 @@ async def test_a_relation_of_which_no_copy_may_be_written_is_refused_and_stays(
     assert (await wide.edges("Ann"))["ann", "USES", "vim"]["weight"] == 0.4
 
 
-async def test_a_boost_takes_few_round_trips(agent: Agent, show) -> None:
+async def test_a_boost_takes_few_round_trips(agent: Agent, show: Callable[[str], None]) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=0.1)
     taken = []
     for _ in range(20):
@@ -184,9 +187,8 @@ def _writing(service: MemoryService, tenant: str, layers: tuple[str, ...]) -> Ag
     """An agent who may write every layer that it reads."""
 
     class Everywhere(Agent):
-        def call(self, tool: str, digest: str = ""):
-            made = super().call(tool, digest)
-            object.__setattr__(made, "scope", Scope(tenant, layers, layers, layers[0], "user"))
-            return made
+        def call(self, tool: str, digest: str = "") -> Call:
+            scope = Scope(tenant, layers, layers, layers[0], "user")
+            return replace(super().call(tool, digest), scope=scope)
 
     return Everywhere(service, tenant, layers, layers[0])

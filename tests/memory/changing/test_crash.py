@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.memory.changing.fading import FADE
 from app.store.database import Database, Writing
-from tests.memory.changing.conftest import do, entries
+from tests.memory.changing.conftest import backdate, do, entries
 from tests.memory.conftest import Agent
 
 
@@ -84,3 +85,32 @@ async def test_a_crash_at_any_statement_of_a_removal_leaves_what_there_was(
     monkeypatch.setattr(Writing, "run", run)
     assert at > 6
     assert len(await _held(agent)) < len(before)
+
+
+@pytest.mark.shows("graph_decay", 10)
+async def test_a_decay_that_is_cut_short_is_made_whole_by_the_next(
+    agent: Agent, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W-M07: what was done before the crash is not done twice."""
+    monkeypatch.setattr("app.memory.changing.decay._BATCH", 2)
+    names = [f"thing {number}" for number in range(5)]
+    await agent.batch([{"name": name, "type": "Person", "properties": {"confidence": 0.8}} for name in names])
+    await backdate(database, agent, 30)
+    run = Writing.run
+    batches = 0
+
+    async def crashing(self: Writing, statement: Any, /, **parameters: Any) -> list[dict[str, Any]]:
+        nonlocal batches
+        batches += statement is FADE
+        if batches == 2:
+            raise _Crash
+        return await run(self, statement, **parameters)
+
+    monkeypatch.setattr(Writing, "run", crashing)
+    with pytest.raises(_Crash):
+        await do(agent, "graph_decay")
+    monkeypatch.setattr(Writing, "run", run)
+    assert (await do(agent, "graph_decay"))["nodes_decayed"] == 3
+    held = {(await agent.entity(name))["confidence"] for name in names}
+    assert len(held) == 1
+    assert held.pop() == pytest.approx(0.8 * 0.998**30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -250,7 +251,9 @@ async def test_rates_are_the_gateways_settings(agent: Agent, database: Database)
     await service.close()
 
 
-async def test_a_run_over_a_few_thousand_records_is_quick(plain_agent: Agent, database: Database, show) -> None:
+async def test_a_run_over_a_few_thousand_records_is_quick(
+    plain_agent: Agent, database: Database, show: Callable[[str], None]
+) -> None:
     names = [f"thing {number}" for number in range(400)]
     await plain_agent.batch([{"name": name, "type": "Concept"} for name in names])
     relations = [

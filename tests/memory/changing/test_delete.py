@@ -6,12 +6,12 @@ import pytest
 
 from app.context import Deadline, Scope
 from app.contract import Json
-from app.errors import Forbidden, InvalidInput, NotFound
+from app.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
 from app.memory.service import MemoryService
 from app.store.database import Database, Writing
 from app.store.undo import Recording
 from tests.memory.changing.conftest import do, entries
-from tests.memory.conftest import Agent
+from tests.memory.conftest import Agent, settings
 
 
 async def undone(agent: Agent, undo_id: str) -> None:
@@ -123,3 +123,15 @@ async def test_a_reason_is_in_the_audit_trail_and_a_key_deletes_once(agent: Agen
     ]
     with pytest.raises(NotFound, match="No entity found with id: Ann"):
         await do(agent, "graph_delete", entity_id="Ann")
+
+
+async def test_what_was_deleted_makes_room_in_the_quota_at_once(tenant: str, database: Database, agent: Agent) -> None:
+    service = MemoryService(database, agent.service.embedder, settings(quota_entities=3, quota_relations=5))
+    small = Agent(service, tenant, ("",), "")
+    await small.relate("Ann", "USES", "Vim")
+    await small.relate("Ann", "USES", "Make")
+    with pytest.raises(QuotaExceeded):
+        await small.relate("Ann", "USES", "Git")
+    await do(small, "graph_delete", entity_id="Vim")
+    await small.relate("Ann", "USES", "Git")
+    await service.close()
