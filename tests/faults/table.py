@@ -193,6 +193,17 @@ FAULTS = (
         ),
     ),
     Fault(
+        19,
+        "two workers on one job, two runs for one tenant",
+        (
+            "store/control/test_queue.py::test_two_replicas_never_take_one_item",
+            "store/control/test_queue.py::test_an_expired_lease_is_taken_over_and_a_live_one_is_not",
+            "ingest/test_service.py::test_a_claim_is_exclusive_until_its_lease_ends",
+            "memory/runs/test_runs.py::test_of_several_devices_that_begin_at_once_one_leads",
+            "memory/runs/test_runs.py::test_after_its_lease_another_device_goes_on_and_the_first_cannot_come_back",
+        ),
+    ),
+    Fault(
         20,
         "reads without a tenant",
         (
@@ -253,6 +264,16 @@ FAULTS = (
             "edge/test_stages.py::test_the_unix_socket_is_believed_and_only_the_rightmost_hop_counts",
             "edge/test_stages.py::test_forged_forwarded_headers_are_removed_on_the_loopback_port",
             "e2e/test_first_connection.py::test_what_a_client_says_of_its_way_is_not_believed",
+        ),
+    ),
+    Fault(
+        29,
+        "erased in one place and left in another",
+        (
+            "cli/test_movement.py::test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased",
+            "ingest/test_service.py::test_cancel_removes_the_item_with_its_file_unless_a_run_works_on_it",
+            "ingest/test_service.py::test_erasing_a_tenant_leaves_no_record_and_no_file",
+            "ingest/test_conversion.py::test_what_is_cancelled_while_it_is_converted_leaves_nothing",
         ),
     ),
     Fault(
