@@ -160,8 +160,8 @@ async def test_the_doctor_finds_it_sound_over_https(place: Place) -> None:
 
 # What the suite asks of any server, with tools of its own or not; the rest needs the tools of its fixture.
 OF_ANY_SERVER = {
-    "2025-11-25": ("server-initialize", "ping", "tools-list"),
-    "2026-07-28": ("tools-list",),
+    "2025-11-25": ("server-initialize", "ping", "tools-list", "prompts-list", "resources-list"),
+    "2026-07-28": ("tools-list", "prompts-list", "resources-list"),
 }
 
 
