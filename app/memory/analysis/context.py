@@ -56,12 +56,12 @@ async def build_context(database: Database, call: Call, arguments: ContextInput)
     held, recent, hubs, work, disputed, around = await _together(
         figures(session),
         session.read(RECENT, since=since, limit=arguments.max_recent, most=_RULES),
-        session.read(HUBS, min_weight=_LEAST, limit=arguments.hub_count),
+        session.read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
         pending(database, call),
         _contradictions(database, call, arguments),
         _around(database, call, arguments),
     )
-    added = recent[0]
+    added, ranked = recent[0], hubs[0]
     entities = [_recent(entry) for entry in added["recent"]]
     nodes, edges = ({**held[key], "by_type": _most(held[key]["by_type"])} for key in ("nodes", "edges"))
     answer: dict[str, Any] = {
@@ -74,13 +74,13 @@ async def build_context(database: Database, call: Call, arguments: ContextInput)
         "topic_neighbourhood": around,
         "contradictions": disputed,
         "recent_entities": entities,
-        "top_hubs": [{**hub, "name": _clip(hub["name"], _SHORT)} for hub in hubs],
+        "top_hubs": [{**hub, "name": _clip(hub["name"], _SHORT)} for hub in ranked["hubs"]],
         "stats": {"nodes": nodes, "edges": edges},
         "graph_health": _health(held),
         "recent_additions": {
             "days": arguments.recent_days,
             "entity_count": added["entities"],
-            "edge_count": added["relations"],
+            "edge_count": ranked["relations"],
             "entities": list(entities),
         },
     }

@@ -11,7 +11,7 @@ from app.contract import Call
 from app.errors import Forbidden, InvalidInput, NotFound
 from app.memory.analysis.schemas import CypherInput
 from app.store.control.audit import Audit
-from app.store.control.tenants import Tenant, Tenants
+from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from app.store.guard import guarded
 
@@ -70,7 +70,7 @@ async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapp
 async def _read(tenants: Tenants, name: str | None) -> list[Tenant]:
     """The tenants that the query may read."""
     if name is None:
-        return await tenants.all()
+        return [tenant for tenant in await tenants.all() if tenant.state is not TenantState.DELETED]
     found = await tenants.by_name(name)
     if found is None:
         raise NotFound("no tenant has this name; `graphkeep tenant list` shows those that there are. Nothing was run.")

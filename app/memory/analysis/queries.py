@@ -82,18 +82,18 @@ RECENT: Final = statement(
       MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.last_seen >= $since
       WITH DISTINCT n.id AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
-      WITH id, min(n.first_seen) AS first_seen, min([n.layer, n.name, n.type]) AS first, max(n.confidence) AS confidence
-      WHERE first_seen >= $since
+      WITH id, min(n.first_seen) AS first_seen WHERE first_seen >= $since
       ORDER BY first_seen DESC, id
-      WITH collect([id, first[1], first[2], toString(first_seen), confidence]) AS found
-      RETURN size(found) AS entities, found[..$limit] AS recent
+      WITH collect([id, first_seen]) AS found
+      RETURN size(found) AS entities, found[..$limit] AS newest
     }
-    CALL {
-      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.last_seen >= $since
-      MATCH (n)-[r]->(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers
-      WITH n.id AS f, type(r) AS t, m.id AS g, min(r.ingested_at) AS at
-      WHERE at >= $since
-      RETURN count(*) AS relations
+    CALL (newest) {
+      UNWIND newest AS new
+      WITH new[0] AS id, new[1] AS first_seen
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      WITH id, first_seen, min([n.layer, n.name, n.type]) AS first, max(n.confidence) AS confidence
+      ORDER BY first_seen DESC, id
+      RETURN collect([id, first[1], first[2], toString(first_seen), confidence]) AS recent
     }
     CALL {
       MATCH (n:Entity {tenant: $tenant, type: 'Preference'}) WHERE n.layer IN $layers AND n.subtype = 'rule'
@@ -104,29 +104,37 @@ RECENT: Final = statement(
       ORDER BY id
       RETURN collect([id, first[1], text]) AS rules
     }
-    RETURN entities, recent, relations, rules
+    RETURN entities, recent, rules
     """,
 )
 
+# One pass over the relations: how many are new, and which entities have the most strong current ones. A relation counts
+# half at each of its ends, so that the sum over all entities is the number of relations.
 HUBS: Final = statement(
     "memory.read_hubs",
     """
     CALL {
       MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
       WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers AND r.invalid_at IS NULL
-      WITH a.id AS f, type(r) AS t, b.id AS g, max(coalesce(r.weight, 0.5)) AS weight WHERE weight > $min_weight
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+      WITH a.id AS f, type(r) AS t, b.id AS g, min(r.ingested_at) AS at,
+        max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END) AS weight
       UNWIND CASE WHEN f = g THEN [f] ELSE [f, g] END AS id
-      WITH id, count(*) AS degree WHERE degree >= 3
-      ORDER BY degree DESC, id LIMIT $limit
-      RETURN collect([id, degree]) AS hubs
+      WITH id, count(CASE WHEN weight > $min_weight THEN 1 END) AS degree,
+        sum(CASE WHEN at >= $since THEN CASE WHEN f = g THEN 1.0 ELSE 0.5 END ELSE 0.0 END) AS fresh
+      ORDER BY degree DESC, id
+      WITH collect([id, degree]) AS found, sum(fresh) AS fresh
+      RETURN [hub IN found[..$limit] WHERE hub[1] >= 3] AS ranked, toInteger(round(fresh)) AS relations
     }
-    UNWIND hubs AS hub
-    WITH hub[0] AS id, hub[1] AS degree
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
-    WITH id, degree, min([n.layer, n.name, n.type]) AS first, max(n.confidence) AS confidence
-    ORDER BY degree DESC, id
-    RETURN id, first[1] AS name, first[2] AS type, degree, confidence
+    CALL (ranked) {
+      UNWIND ranked AS hub
+      WITH hub[0] AS id, hub[1] AS degree
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      WITH id, degree, min([n.layer, n.name, n.type]) AS first, max(n.confidence) AS confidence
+      ORDER BY degree DESC, id
+      RETURN collect({id: id, name: first[1], type: first[2], degree: degree, confidence: confidence}) AS hubs
+    }
+    RETURN hubs, relations
     """,
 )
 

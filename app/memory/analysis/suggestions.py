@@ -29,9 +29,9 @@ SCALE: Final = "(1+cosine)/2"
 
 _SEEDS: Final = 500
 """Entities whose nearest one call looks for; ``next_cursor`` goes on with the next."""
-_AT_ONCE: Final = 50
+_AT_ONCE: Final = 20
 _WIDTH: Final = 10
-_NEAREST: Final = 40
+_NEAREST: Final = 20
 """What the index is asked for, so that the first ten are among it."""
 _NAMES: Final = 50_000
 _BY_NAME: Final = 1_000
@@ -39,8 +39,8 @@ _PAIRS: Final = 2_000
 _NEIGHBOURS: Final = 2_000
 _SHARED: Final = 10
 _CLIP: Final = 120
-_MARGIN: Final = 4.0
-"""Seconds that are kept for what comes after the vectors."""
+_SECONDS: Final = 12.0
+"""Longest time for the vectors of one call; the cursor goes on where it ended."""
 _NO_MODEL: Final = "Without an embedding model: candidates by name alone, and embedding_similarity counts as 0."
 
 
@@ -126,6 +126,7 @@ async def _by_vector(
         rows = await session.read(VECTORS, recipe=scope.recipe, type=scope.type, few=FEW_VECTORS)
         return pairs_by_vector(rows[0]["rows"], frozenset([scope.id]) if scope.id else None, least, _WIDTH), None
     found: dict[Pair, float] = {}
+    until = call.deadline.sooner(min(_SECONDS, call.deadline.remaining() / 2))
     for start in range(0, len(scope.seeds), _AT_ONCE):
         part = scope.seeds[start : start + _AT_ONCE]
         for row in await session.read(
@@ -135,7 +136,7 @@ async def _by_vector(
                 pair = (row["id"], other) if row["id"] < other else (other, row["id"])
                 found[pair] = max(near, found.get(pair, 0.0))
         await call.progress(start + len(part), len(scope.seeds), "entities compared")
-        if call.deadline.remaining() < _MARGIN and part[-1] != scope.seeds[-1]:
+        if until.passed and part[-1] != scope.seeds[-1]:
             return found, part[-1]
     return found, last
 

@@ -17,7 +17,7 @@ from app.store.database import Database, TenantSession
 
 __all__ = ["validate"]
 
-_PAGE: Final = 2_500
+_PAGE: Final = 5_000
 _MOST: Final = 5_000
 """Relations with ends of an unexpected type that one call looks at."""
 _CLIP: Final = 120

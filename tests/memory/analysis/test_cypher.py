@@ -13,7 +13,7 @@ from app.errors import DeadlineExceeded, Forbidden, InvalidInput, NotFound
 from app.memory.analysis.cypher import ACTION
 from app.memory.service import MemoryService
 from app.store.control.audit import Audit, AuditEntry
-from app.store.control.tenants import Tenant, Tenants
+from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from tests.identity import fresh_name
 from tests.memory.analysis.conftest import do, entity, relation
@@ -84,7 +84,10 @@ async def test_what_was_read_stands_in_the_audit_of_those_concerned_before_it_is
     assert len(await _trail(database, tenant.id)) == 1
     assert await _trail(database, other.id) == []
     assert len(await _trail(database, agent.tenant)) == 1
+    gone = await Tenants(database.control).create(fresh_name("gone"))
+    await Tenants(database.control).set_state(gone.id, TenantState.DELETED)
     await _ask(agent, "MATCH (n:Entity) RETURN count(n) AS many")
+    assert await _trail(database, gone.id) == []
     assert [len(await _trail(database, one)) for one in (tenant.id, other.id, agent.tenant)] == [2, 1, 2]
     entry = (await _trail(database, other.id))[0]
     assert (entry.actor, entry.detail["all_tenants"]) == ("user", True)
