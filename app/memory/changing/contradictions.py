@@ -18,6 +18,7 @@ from app.store.database import Database, Writing
 
 __all__ = ["contradictions", "resolve"]
 
+_CONTRADICTS: Final = "CONTRADICTS"
 _CANDIDATES: Final = 50
 _ROOM: Final = 20_000
 _CLIP: Final = 500
@@ -45,7 +46,7 @@ async def contradictions(database: Database, call: Call, arguments: Contradictio
             include_resolved=arguments.include_resolved,
             after=after,
             limit=arguments.limit + 1,
-            single=[] if after else sorted(single),
+            verbs=[_CONTRADICTS] if after else [_CONTRADICTS, *sorted(single - {_CONTRADICTS})],
             most=_CANDIDATES,
         )
     )[0]
@@ -86,7 +87,7 @@ async def resolve(database: Database, call: Call, arguments: ResolveInput) -> Ma
             raise NotFound(f"Nothing says that {shown} contradict each other. {_ADVICE} Nothing was applied.")
         if not row["changed"]:
             raise read_only(f"The contradiction of {shown}", [copy["layer"] for copy in row["before"]])
-        await noted(writing, call, " CONTRADICTS ".join(ids), row["changed"])
+        await noted(writing, call, f" {_CONTRADICTS} ".join(ids), row["changed"])
         return _resolved(row, arguments.resolution.strip())
 
     return await session.write(work, idempotency=once(call, arguments.idempotency_key))

@@ -11,21 +11,16 @@ from app.store.statement import statement
 
 __all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED"]
 
-# Both lists in one order and whole, so that a page, its successors and an execution choose alike. A relation's state
+# Both lists in one order and whole, so that a page, its successors and an execution choose alike. A merged record fits
+# only if its writable copies do, so those are looked for first, and what is found is judged merged: a relation's state
 # and weight are those of partition rule 5. Relations of a rule stay, and so does what has one.
 FITTING: Final = statement(
     "memory.find_prunable",
     """
     CALL {
-      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
-      WHERE n.layer IN $layers AND n.id IS NOT NULL AND n.subtype = 'rule'
-      RETURN collect(DISTINCT n.id) AS rules
-    }
-    CALL (rules) {
       MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND a.id IS NOT NULL AND NOT a.id IN rules
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant})
-      WHERE b.layer IN $writable AND r.weight < $edge_threshold AND NOT b.id IN rules
+      WHERE a.layer IN $writable AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $writable AND r.weight < $edge_threshold
       WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target
       CALL (source, relation, target) {
         MATCH (x:Entity {tenant: $tenant, id: source})-[c]->(y:Entity {tenant: $tenant, id: target})
@@ -34,30 +29,39 @@ FITTING: Final = statement(
         RETURN coalesce(max(CASE WHEN c.invalid_at IS NULL THEN coalesce(c.weight, 0.5) END),
           max(coalesce(c.weight, 0.5))) AS weight
       }
-      WITH source, relation, target, weight WHERE weight < $edge_threshold
-      ORDER BY source, relation, target
+      WITH source, relation, target, weight
+      WHERE weight < $edge_threshold AND NOT EXISTS {
+        MATCH (n:Entity {tenant: $tenant})
+        WHERE n.layer IN $layers AND n.id IN [source, target] AND n.subtype = 'rule' }
+      WITH source, relation, target, weight ORDER BY source, relation, target
       RETURN collect([source, relation, target, weight]) AS edges
     }
-    CALL (rules) {
+    CALL {
       MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
-      WHERE n.layer IN $layers AND n.id IS NOT NULL
-      WITH n, n.layer IN $writable AS may,
-        EXISTS { MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers } AS related
-      WITH n.id AS id, min([n.layer, n.type, n.name]) AS first, max(coalesce(n.confidence, 0.5)) AS confidence,
-        max(n.last_seen) AS last_seen, max(may) AS may, max(related) AS related, rules
-      WHERE may AND NOT id IN rules AND (confidence < $node_threshold
-        OR ($include_orphans AND NOT related AND last_seen < $unseen_since))
-      CALL (id, rules) {
+      WHERE n.layer IN $writable AND n.id IS NOT NULL AND (coalesce(n.confidence, 0.5) < $node_threshold
+        OR ($include_orphans AND n.last_seen < $unseen_since
+          AND NOT EXISTS { MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers }))
+      WITH DISTINCT n.id AS id
+      CALL (id) {
+        MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+        RETURN min([n.layer, n.type, n.name]) AS first, max(coalesce(n.confidence, 0.5)) AS confidence,
+          max(n.last_seen) AS last_seen, max(CASE WHEN n.subtype = 'rule' THEN 1 ELSE 0 END) AS rule
+      }
+      CALL (id) {
         MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
         MATCH (n)-[r]-(o:Entity {tenant: $tenant}) WHERE o.layer IN $layers
-        WITH startNode(r).id AS f, type(r) AS t, endNode(r).id AS g, max(o.id IN rules) AS ruled,
+        WITH startNode(r).id AS f, type(r) AS t, endNode(r).id AS g, o.id AS other,
           coalesce(max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END), max(coalesce(r.weight, 0.5)))
             AS weight
-        RETURN count(*) AS edge_count, max(CASE WHEN ruled THEN 1.0 ELSE weight END) AS strongest
+        RETURN count(*) AS edge_count, max(weight) AS strongest, collect(DISTINCT other) AS others
       }
-      WITH id, first, confidence, last_seen, edge_count, strongest
-      WHERE strongest IS NULL OR strongest < $edge_threshold
-      ORDER BY id
+      WITH id, first, confidence, last_seen, edge_count, others, rule, strongest
+      WHERE rule = 0 AND (strongest IS NULL OR strongest < $edge_threshold) AND (confidence < $node_threshold
+        OR ($include_orphans AND edge_count = 0 AND last_seen < $unseen_since))
+      WITH id, first, confidence, last_seen, edge_count, others
+      WHERE NOT EXISTS {
+        MATCH (o:Entity {tenant: $tenant}) WHERE o.layer IN $layers AND o.id IN others AND o.subtype = 'rule' }
+      WITH id, first, confidence, last_seen, edge_count ORDER BY id
       RETURN collect([id, first[1], first[2], confidence, toString(last_seen), edge_count]) AS nodes
     }
     RETURN edges, nodes

@@ -75,22 +75,30 @@ RESOLVE: Final = statement(
     writes=True,
 )
 
-# The first part finds which contradictions fit, on the merged view: one is open while a current copy is. The second
-# reads those of the page. The third finds, on a first page, entities with several current values of a relation that
-# has one at a time; what is recorded as a contradiction already is none of them.
+# One pass over the relations in question, on the merged view: a contradiction is open while a current copy is. Then the
+# page; then, on a first page, entities with several current values of a relation that has one at a time, unless all of
+# their pairs are recorded as contradictions already.
 CONTRADICTIONS: Final = statement(
     "memory.list_contradictions",
     f"""
     CALL {{
       MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
       WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant}}) WHERE b.layer IN $layers AND r.invalid_at IS NULL
-      WITH a.id AS source, b.id AS target,
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
+      WITH a.id AS source, type(r) AS relation, b.id AS target,
         max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open,
-        coalesce(max(toString(coalesce(r.detected_date, r.ingested_at))), '') AS detected
-      WHERE open = 1 OR $include_resolved
-      WITH source, target, detected ORDER BY detected DESC, source, target
-      RETURN collect([detected, source, target]) AS found
+        max(CASE WHEN type(r) = 'CONTRADICTS' THEN toString(coalesce(r.detected_date, r.ingested_at)) END) AS detected
+      WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
+      WHERE relation = 'CONTRADICTS' OR size(ends) > 1
+      RETURN collect([relation, source, ends]) AS held
+    }}
+    CALL (held) {{
+      UNWIND [h IN held WHERE h[0] = 'CONTRADICTS'] AS h
+      UNWIND h[2] AS e
+      WITH h[1] AS source, e[0] AS target, e[1] AS open, e[2] AS detected ORDER BY detected DESC, source, target
+      RETURN collect(CASE WHEN open = 1 OR $include_resolved THEN [detected, source, target] END) AS found,
+        collect(DISTINCT CASE WHEN source < target THEN [source, target] ELSE [target, source] END) AS said
     }}
     CALL (found) {{
       UNWIND [f IN found WHERE $after IS NULL OR f[0] < $after[0] OR (f[0] = $after[0]
@@ -101,18 +109,10 @@ CONTRADICTIONS: Final = statement(
       WITH f, collect({{{_COPY}}}) AS copies
       RETURN collect({{place: f, copies: copies}}) AS page
     }}
-    CALL {{
-      UNWIND CASE WHEN $single = [] THEN [] ELSE [true] END AS asked
-      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
-      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $single
-      WITH a.id AS source, type(r) AS relation, collect(DISTINCT b.id) AS targets
-      WHERE size(targets) > 1 AND size(targets) * (size(targets) - 1) / 2 > size(COLLECT {{
-        MATCH (x:Entity {{tenant: $tenant}})-[c:CONTRADICTS]->(y:Entity {{tenant: $tenant}})
-        USING INDEX x:Entity(tenant, layer, id)
-        WHERE x.layer IN $layers AND y.layer IN $layers AND x.id IN targets AND y.id IN targets
-        RETURN DISTINCT CASE WHEN x.id < y.id THEN [x.id, y.id] ELSE [y.id, x.id] END AS pair }})
+    CALL (held, said) {{
+      UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
+      WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, said
+      WHERE size(targets) * (size(targets) - 1) / 2 > size([p IN said WHERE p[0] IN targets AND p[1] IN targets])
       WITH source, relation ORDER BY source, relation LIMIT $most
       MATCH (a:Entity {{tenant: $tenant, id: source}})-[r]->(b:Entity {{tenant: $tenant}})
       WHERE a.layer IN $layers AND b.layer IN $layers AND r.invalid_at IS NULL AND type(r) = relation
