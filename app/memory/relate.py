@@ -51,6 +51,10 @@ class _Changed(Exception):
         self.passages = passages
 
 
+class _Gone(Exception):
+    """An entity that was known went between our reading and our lock, perhaps into another; nothing was applied."""
+
+
 async def relate(
     database: Database,
     embedder: Embedder,
@@ -89,6 +93,9 @@ async def relate(
             answer = await session.write(writer.run, idempotency=idempotency)
         except _Changed as change:
             await vectors.add(change.passages)
+            continue
+        except _Gone:
+            work = await resolved(session, plan)
             continue
         writer.count()
         return answer
@@ -142,6 +149,8 @@ class _Writer:
         involved = work.involved()
         locked = (await writing.run(LOCK, now=now, **self._asked(involved)))[0]
         own = {entity.id: entity for entity in (stored_entity("", row["properties"]) for row in locked["ends"])}
+        if not self._final and any(work.known[id_].own and not own[id_].times_mentioned for id_ in involved):
+            raise _Gone
         known = self._known(locked)
         steps = self._decide(known, locked, now)
         entities = await _composed([(own[id_], involved[id_]) for id_ in sorted(involved)], self._vectors.key)

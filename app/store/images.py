@@ -39,7 +39,8 @@ def _image(name: str) -> str:
 
 
 # SET takes a copy's lock before it is read, in the order of ids. Every writer of a relation takes those of both ends
-# first, so that no relation comes or goes between two images.
+# first, so that no relation comes or goes between two images. Both ends of a triple are found before what lies between
+# them (DISTINCT keeps the planner to that): from a hub's side all its relations would be looked at for each triple.
 READ_IMAGES: Final = statement(
     "graph.read_images",
     f"""
@@ -73,9 +74,10 @@ READ_IMAGES: Final = statement(
     }}
     CALL {{
       UNWIND $triples AS t
-      MATCH (a:Entity {{tenant: $tenant, id: t[0]}})-[r]->(b:Entity {{tenant: $tenant, id: t[2]}})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = t[1]
+      MATCH (a:Entity {{tenant: $tenant, id: t[0]}}) WHERE a.layer IN $writable
+      MATCH (b:Entity {{tenant: $tenant, layer: a.layer, id: t[2]}})
+      WITH DISTINCT a, b, t
+      MATCH (a)-[r]->(b) WHERE type(r) = t[1]
       WITH DISTINCT r LIMIT $most
       RETURN collect({{layer: r.layer, source: startNode(r).id, relation: type(r), target: endNode(r).id,
         {_image("r")}}}) AS between
@@ -90,10 +92,10 @@ WRITE_IMAGES: Final = statement(
     """
     CALL {
       UNWIND $parted AS row
-      MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row.source})-[r]->
-            (b:Entity {tenant: $tenant, layer: $layer, id: row.target})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE type(r) = row.relation
+      MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row.source})
+      MATCH (b:Entity {tenant: $tenant, layer: $layer, id: row.target})
+      WITH DISTINCT a, b, row.relation AS relation
+      MATCH (a)-[r]->(b) WHERE type(r) = relation
       DELETE r
     }
     CALL {

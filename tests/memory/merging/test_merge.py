@@ -295,3 +295,22 @@ async def test_merging_without_a_model_keeps_the_vector_that_still_stands(agent:
     assert answer["warnings"] == []
     found = await agent.search("Robert", min_similarity=0)
     assert next(seed for seed in found["seeds"] if seed["id"] == "robert")["similarity"] is not None
+
+
+@pytest.mark.shows("graph_merge", 8)
+async def test_a_word_about_the_loser_that_was_on_its_way_reaches_the_winner(
+    service: MemoryService, agent: Agent, embedder: Packaged
+) -> None:
+    """The merge comes between what graph_relate reads and what it locks."""
+    await agent.relate("Bob", "KNOWS", "Robert", to_type="Person")
+    passages = embedder.passages
+
+    async def merging(texts: Any, deadline: Any) -> Any:
+        embedder.passages = passages  # type: ignore[method-assign]
+        await merge(agent, "bob", "robert")
+        return await passages(texts, deadline)
+
+    embedder.passages = merging  # type: ignore[method-assign]
+    answer = await agent.relate("Bob", "USES", "Vim")
+    assert answer["edge"]["from"] == "robert"
+    assert [entity["id"] for entity in (await agent.entities(type="Person"))["entities"]] == ["robert"]
