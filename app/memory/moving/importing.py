@@ -294,12 +294,12 @@ async def _known(database: Database, tenant: Tenant, layer: str, ids: Sequence[s
     )
     found: dict[str, Known] = {}
     for start in range(0, len(ids), _ASKED):
-        for row in await session.read(RESOLVE, ids=list(ids[start : start + _ASKED])):
-            shown, meant = row["shown"], row["id"]
-            if shown is None and len(row["targets"]) == 1:
-                shown, meant = row["aliased"], row["targets"][0]
+        asked = await session.read(RESOLVE, ids=list(ids[start : start + _ASKED]))
+        for id_, shown, confidence, targets, aliased in asked[0]["rows"]:
             if shown is not None:
-                found[row["id"]] = Known(meant, shown[1], shown[2], float(row["confidence"] or 0.0))
+                found[id_] = Known(id_, shown[1], shown[2], float(confidence or 0.0))
+            elif len(targets) == 1:
+                found[id_] = Known(targets[0], aliased[1], aliased[2], 0.0)
     return found
 
 

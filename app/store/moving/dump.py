@@ -104,7 +104,7 @@ class Dump:
             async for rows in _edges(session, layer):
                 late = ends.missing(rows)
                 if late:
-                    came = await session.read(NODES_BY_ID, ids=sorted(late), of=layer, vectors=self._vectors)
+                    came = await _rows(session, NODES_BY_ID, ids=sorted(late), of=layer, vectors=self._vectors)
                     ends.add(row["id"] for row in came)
                     yield await asyncio.to_thread(self._encoded, came, _node, layer)
                 whole = [
@@ -151,18 +151,23 @@ def _mark(id_: str) -> int:
     return int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=8).digest())
 
 
+async def _rows(session: TenantSession, page: Statement, **parameters: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await session.read(page, **parameters))[0]["rows"]
+    return found
+
+
 async def _paged(
     session: TenantSession, page: Statement, layer: str, limit: int, **more: Any
 ) -> AsyncIterator[list[dict[str, Any]]]:
     after = ""
-    while rows := await session.read(page, of=layer, after=after, limit=limit, **more):
+    while rows := await _rows(session, page, of=layer, after=after, limit=limit, **more):
         yield rows
         after = rows[-1]["id"]
 
 
 async def _edges(session: TenantSession, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
     after = {"source": "", "relation": "", "target": ""}
-    while rows := await session.read(EDGES, of=layer, limit=PAGE, **after):
+    while rows := await _rows(session, EDGES, of=layer, limit=PAGE, **after):
         yield rows
         after = {key: rows[-1][key] for key in after}
 

@@ -109,6 +109,20 @@ SCAN: Final = statement(
     """,
     control=True,
 )
+LABELS: Final = statement(
+    "erasing.list_labels", "CALL db.labels() YIELD label RETURN collect(label) AS labels", control=True
+)
+KINDS: Final = statement(
+    "erasing.list_traces",
+    """
+    MATCH (n:$any($labels))
+    WHERE any(k IN keys(n) WHERE any(id IN $ids WHERE
+      CASE WHEN n[k] IS :: STRING THEN n[k] CONTAINS id
+           WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE x CONTAINS id) ELSE false END))
+    RETURN DISTINCT head(labels(n)) AS kind ORDER BY kind
+    """,
+    control=True,
+)
 TRACES: Final = statement(
     "erasing.erase_traces",
     """
@@ -169,9 +183,10 @@ async def erase_tenant(control: ControlSession, *ids: str) -> None:
     session = _patient(control)
     for owner in ids:
         await _all(session, GIVEN, of=owner, limit=_BATCH)
-    for kind in await found(control, *ids):
-        if kind.startswith("_") and kind not in _KEPT:
-            await _all(session, TRACES, label=kind, ids=list(ids), limit=_BATCH)
+    labels = (await session.read(LABELS))[0]["labels"]
+    controls = [label for label in labels if label.startswith("_") and label not in _KEPT]
+    for row in await session.read(KINDS, labels=controls, ids=list(ids)):
+        await _all(session, TRACES, label=row["kind"], ids=list(ids), limit=_BATCH)
 
 
 async def forget_tenant(control: ControlSession, tenant: str) -> None:

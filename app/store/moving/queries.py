@@ -1,6 +1,7 @@
 """Statements that read a tenant's partitions page by page and write them again under another data id.
 
-A page starts behind a key and its order is that of an index, so that reading on costs the page alone.
+A page starts behind a key and its order is that of an index, so that reading on costs the page alone. It comes as one
+row: the driver needs several turns of the event loop for each.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NODES: Final = statement(
     MATCH (n:Entity {{tenant: $tenant}}) USING INDEX n:Entity(tenant, layer, id)
     WHERE n.layer IN $layers AND n.layer = $of AND n.id > $after
     WITH n ORDER BY n.tenant, n.layer, n.id LIMIT $limit
-    RETURN n.id AS id, {_NODE} AS properties
+    RETURN collect({{id: n.id, properties: {_NODE}}}) AS rows
     """,
 )
 
@@ -42,7 +43,8 @@ NODES_BY_ID: Final = statement(
     f"""
     UNWIND $ids AS id
     MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers AND n.layer = $of
-    RETURN n.id AS id, {_NODE} AS properties ORDER BY id
+    WITH n ORDER BY n.id
+    RETURN collect({{id: n.id, properties: {_NODE}}}) AS rows
     """,
 )
 
@@ -52,7 +54,7 @@ ALIASES: Final = statement(
     MATCH (x:Alias {tenant: $tenant}) USING INDEX x:Alias(tenant, layer, id)
     WHERE x.layer IN $layers AND x.layer = $of AND x.id > $after
     WITH x ORDER BY x.tenant, x.layer, x.id LIMIT $limit
-    RETURN x.id AS id, x.target AS target, x.name AS name
+    RETURN collect({id: x.id, target: x.target, name: x.name}) AS rows
     """,
 )
 
@@ -65,9 +67,10 @@ EDGES: Final = statement(
     WITH a, r, a.id AS source, type(r) AS relation, b.id AS target
     WHERE source > $source OR relation > $relation OR (relation = $relation AND target > $target)
     WITH a, r, source, relation, target ORDER BY a.tenant, a.layer, source, relation, target LIMIT $limit
-    RETURN source, relation, target, [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
-      | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END, r[k] IS :: ZONED DATETIME]]
-      AS properties
+    RETURN collect({source: source, relation: relation, target: target,
+      properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+      | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END, r[k] IS :: ZONED DATETIME]]})
+      AS rows
     """,
 )
 
@@ -122,7 +125,8 @@ RESOLVE: Final = statement(
       MATCH (n:Entity {tenant: $tenant, id: x.target}) WHERE n.layer IN $layers
       RETURN collect(DISTINCT n.id) AS targets, min([n.layer, n.name, n.type]) AS aliased
     }
-    RETURN id, shown, confidence, targets, aliased
+    WITH id, shown, confidence, targets, aliased WHERE shown IS NOT NULL OR targets <> [] ORDER BY id
+    RETURN collect([id, shown, confidence, targets, aliased]) AS rows
     """,
 )
 
