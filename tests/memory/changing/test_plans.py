@@ -1,0 +1,25 @@
+"""Every statement of the room starts from an index of its own tenant."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.memory.changing import fading, going, queries
+from app.store.database import Database
+from app.store.planning import EXAMPLES
+from app.store.statement import Statement
+from tests.memory.test_reading import SCANS
+from tests.plans import assert_plan
+
+STATEMENTS = [
+    statement
+    for module in (fading, going, queries)
+    for statement in vars(module).values()
+    if isinstance(statement, Statement)
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+async def test_no_changing_statement_looks_at_everybodys_data(database: Database, statement: Statement) -> None:
+    parameters = {name: EXAMPLES[name] for name in statement.parameters}
+    await assert_plan(database, statement, parameters, SCANS)
