@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import orjson
+
 from app.contract import Call, Cursor, Json
 from app.errors import Conflict, InvalidInput, NotFound
 from app.ingest import showing
@@ -27,6 +29,10 @@ CLOUD: Final = "claude-code-cloud"
 """``meta.source`` of messages whose session has a cursor."""
 CURSORS: Final = 200
 RECENT: Final = 5
+AT_ONCE: Final = 8
+"""Items of one claim: each must be shown whole, since its lease is."""
+ROWS: Final = 25_000
+"""Characters of the rows of one page of pending items."""
 DEAD: Final = 20
 
 
@@ -58,11 +64,11 @@ class Actions:
             self._store.failed(tenant, layers, limit=DEAD),
             self._store.cursors(tenant, layers, source=CLOUD, session=session, limit=CURSORS),
         )
-        shown = waiting[:limit]
-        last = shown[-1][0] if len(waiting) > limit else None
+        shown = _fitting([showing.queued(item, since) for item, since in waiting[:limit]])
+        last = waiting[len(shown) - 1][0] if len(shown) < len(waiting) else None
         return {
             "action": "status",
-            "pending": [showing.queued(item, since) for item, since in shown],
+            "pending": shown,
             "pending_count": summary.pending + summary.unprocessed_transcripts,
             "unprocessed_transcripts": summary.unprocessed_transcripts,
             "recently_completed": [showing.completed(item) for item in done],
@@ -88,7 +94,7 @@ class Actions:
                 item=arguments.id,
                 now=now,
                 until=now + self._settings.claim_seconds,
-                limit=arguments.limit or 1,
+                limit=min(arguments.limit or 1, AT_ONCE),
             )
             if arguments.id is not None and not taken:
                 await self._refuse_claim(writing, call, arguments.id)
@@ -183,6 +189,17 @@ class Actions:
         if item is None:
             raise _unknown()
         raise Conflict(f"this item is {item.state} and cannot be claimed now. Nothing was applied.")
+
+
+def _fitting(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first rows that fit; what an answer would lose at its end must be on the next page instead."""
+    room, kept = ROWS, 0
+    for row in rows:
+        room -= len(orjson.dumps(row))
+        if room < 0 and kept:
+            break
+        kept += 1
+    return rows[:kept]
 
 
 def _unknown() -> NotFound:

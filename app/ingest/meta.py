@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Meta", "instant"]
 
@@ -28,6 +28,8 @@ def _moment(text: str) -> str:
     return text.strip()
 
 
+LONGEST: Final = 4096
+
 Short = Annotated[str, Field(max_length=200)]
 
 
@@ -46,6 +48,12 @@ class Meta(BaseModel):
         default=None, description="ISO moment of the last message inside."
     )
     last_event_id: Short | None = None
+
+    @model_validator(mode="after")
+    def _short(self) -> Meta:
+        if len(self.model_dump_json(exclude_none=True)) > LONGEST:
+            raise ValueError(f"meta has at most {LONGEST} characters in all")
+        return self
 
     def given(self) -> dict[str, Any]:
         """What was said, without the rest."""

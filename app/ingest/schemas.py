@@ -33,7 +33,7 @@ class IngestInput(WriteArguments):
     entities: int | None = Field(default=None, ge=0, description="complete: how many were learned.")
     edges: int | None = Field(default=None, ge=0, description="complete: how many were learned.")
     reason: str | None = Field(default=None, min_length=1, max_length=500, description="fail: why, in a sentence.")
-    limit: int | None = Field(default=None, ge=1, le=200, description="status: rows (50); claim: items (1).")
+    limit: int | None = Field(default=None, ge=1, le=200, description="status: rows (50); claim: items (1, at most 8).")
     cursor: str | None = Field(default=None, max_length=500, description="status, read: go on here.")
 
 

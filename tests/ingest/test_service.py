@@ -263,6 +263,22 @@ async def test_pages_of_status_go_on_where_they_ended(agent: Agent) -> None:
     assert third["next_cursor"] is None
 
 
+async def test_a_page_of_status_ends_before_its_answer_would_be_cut(agent: Agent) -> None:
+    hints = {"topic_hints": ["x" * 190] * 20}
+    for number in range(12):
+        await agent.queue(f"{number}.md", "x", meta=hints)
+    names, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        page = await agent.ask("status", cursor=cursor)
+        names += [item["file"] for item in page["pending"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert names == [f"{number}.md" for number in range(12)]
+    assert pages == 2
+    assert len((await agent.ask("claim", limit=200))["items"]) == 8
+    with pytest.raises(ValueError, match="at most 4096"):
+        await agent.queue("x.md", "x", meta={"topic_hints": ["x" * 200] * 50})
+
+
 async def test_quotas_refuse_with_the_remedy_and_store_nothing(database: Database, tmp_path: Path, tenant: str) -> None:
     agent = Agent(service_at(database, tmp_path, quota_file_bytes=1024, quota_files=2), tenant)
     with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILE_BYTES"):
