@@ -94,15 +94,14 @@ SCAN: Final = statement(
     """
     CALL () {
       MATCH (n)
-      WHERE any(k IN keys(n) WHERE k <> 'embedding' AND any(id IN $ids WHERE
-        CASE WHEN n[k] IS :: STRING THEN n[k] CONTAINS id
-             WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE x CONTAINS id) ELSE false END))
+      WHERE any(k IN keys(n) WHERE k <> 'embedding' AND
+        CASE WHEN n[k] IS :: STRING THEN any(id IN $ids WHERE n[k] CONTAINS id)
+             WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
       RETURN coalesce(head(labels(n)), '(no label)') AS kind, count(*) AS many
       UNION ALL
       MATCH ()-[r]->()
-      WHERE any(k IN keys(r) WHERE any(id IN $ids WHERE
-        CASE WHEN r[k] IS :: STRING THEN r[k] CONTAINS id
-             WHEN r[k] IS :: LIST<STRING> THEN any(x IN r[k] WHERE x CONTAINS id) ELSE false END))
+      WHERE any(k IN keys(r) WHERE CASE WHEN r[k] IS :: STRING THEN any(id IN $ids WHERE r[k] CONTAINS id)
+           WHEN r[k] IS :: LIST<STRING> THEN any(x IN r[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
       RETURN type(r) AS kind, count(*) AS many
     }
     RETURN kind, sum(many) AS many ORDER BY kind
