@@ -13,6 +13,7 @@ from app.store.statement import statement
 __all__ = [
     "COUNT_STALE",
     "EDGES",
+    "EXAMPLE_QUERY",
     "HUBS",
     "JUDGED",
     "MEMBERS",
@@ -27,6 +28,9 @@ __all__ = [
     "TYPED_ENDS",
     "VECTORS",
 ]
+
+EXAMPLE_QUERY: Final = "MATCH (n:Entity {tenant: $tenant}) RETURN n.type AS type, count(*) AS many"
+"""What an operator may ask; shown to callers, never run."""
 
 # A page of merged entities by id, with what the checks of names and of single entities need. `min` of [layer, …] is the
 # copy that names it (partition rule 4).

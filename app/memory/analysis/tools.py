@@ -17,6 +17,7 @@ from app.memory.analysis.answers import (
 from app.memory.analysis.communities import communities
 from app.memory.analysis.context import build_context
 from app.memory.analysis.cypher import cypher
+from app.memory.analysis.queries import EXAMPLE_QUERY
 from app.memory.analysis.reembed import reembed
 from app.memory.analysis.schemas import (
     CommunitiesInput,
@@ -177,7 +178,7 @@ ANALYSIS: Final = (
         instead="Use graph_query, graph_entities or graph_search.",
         volatile=frozenset({"execution_time_ms"}),
         example={
-            "cypher": "MATCH (n:Entity {tenant: $tenant}) RETURN n.type AS type, count(*) AS many",
+            "cypher": EXAMPLE_QUERY,
             "tenant": "home",
         },
     ),
