@@ -166,6 +166,7 @@ TOOLS: Final = (
         deadline=DeadlineClass.READ,
         read_only=True,
         idempotent=True,
+        volatile=frozenset({"last_dream_run"}),
         example={},
     ),
     *CHANGING,
