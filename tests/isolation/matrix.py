@@ -101,8 +101,8 @@ RULES: Final[Mapping[int, Rule]] = {
             f"{_CELLS}test_a_write_answers_as_if_nobody_else_were_there_and_touches_nothing_else",
             f"{_ACCESS}test_a_write_that_names_no_layer_judges_on_all_readable_ones",
             "tests/memory/changing/test_adjust.py::test_each_copy_that_may_be_written_moves_and_the_merged_weight_is_told",
-            "tests/memory/changing/test_prune.py::test_the_merged_record_is_judged_and_only_writable_copies_go",
-            "tests/memory/changing/test_decay.py::test_each_copy_fades_by_its_own_clock_and_only_where_it_may_be_written",
+            "tests/memory/removing/test_prune.py::test_the_merged_record_is_judged_and_only_writable_copies_go",
+            "tests/memory/fading/test_decay.py::test_each_copy_fades_by_its_own_clock_and_only_where_it_may_be_written",
         ),
     ),
     10: Rule(
@@ -120,8 +120,8 @@ RULES: Final[Mapping[int, Rule]] = {
         (
             "tests/memory/merging/test_merge.py::test_copies_move_in_each_layer_and_unreadable_ones_stay_as_they_are",
             "tests/memory/merging/test_merge.py::test_what_something_else_hangs_on_is_not_merged_away",
-            "tests/memory/changing/test_delete.py::test_what_anything_else_needs_stays_without_the_memorys_relations",
-            "tests/memory/changing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
+            "tests/memory/removing/test_delete.py::test_what_anything_else_needs_stays_without_the_memorys_relations",
+            "tests/memory/removing/test_delete.py::test_an_entity_goes_with_all_its_relations_and_what_was_searched_of_them",
         ),
     ),
     12: Rule(

@@ -17,9 +17,6 @@ from app.memory.changing.answers import (
     WeakenAnswer,
 )
 from app.memory.changing.contradictions import contradictions, resolve
-from app.memory.changing.decay import decay
-from app.memory.changing.delete import delete
-from app.memory.changing.prune import prune
 from app.memory.changing.schemas import (
     BoostInput,
     ContradictionsInput,
@@ -29,6 +26,9 @@ from app.memory.changing.schemas import (
     ResolveInput,
     WeakenInput,
 )
+from app.memory.fading.decay import decay
+from app.memory.removing.delete import delete
+from app.memory.removing.prune import prune
 
 if TYPE_CHECKING:
     from app.memory.service import MemoryService

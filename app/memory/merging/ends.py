@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from app.errors import Conflict, InvalidInput, NotFound
 from app.graph.lookup import Reads, Resolution, resolve
 from app.memory.changing.ends import read_only
-from app.memory.changing.going import COPIES
-from app.memory.changing.removal import Copy
 from app.memory.merging.combine import Party
+from app.memory.removing.queries import COPIES
+from app.memory.removing.removal import Copy
 from app.store.database import Writing
 
 __all__ = ["exact", "must_be_free", "parties"]

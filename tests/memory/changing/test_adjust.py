@@ -14,8 +14,8 @@ from app.errors import Conflict, Forbidden, InvalidInput, NotFound
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
 from app.store.database import Database
-from tests.memory.changing.conftest import backdate, do, entries
 from tests.memory.conftest import Agent
+from tests.memory.doing import backdate, do, entries
 
 USES = {"from_name": "Ann", "to_name": "Vim", "relation": "USES"}
 

@@ -8,8 +8,8 @@ from app.context import TenantRules
 from app.errors import Forbidden, InvalidInput, NotFound
 from app.memory.service import MemoryService
 from app.store.database import Database
-from tests.memory.changing.conftest import do, entries
 from tests.memory.conftest import Agent
+from tests.memory.doing import do, entries
 
 
 async def _contradict(agent: Agent, one: str, other: str, **more: object) -> None:

@@ -1,10 +1,12 @@
-"""Every statement of the room starts from an index of its own tenant."""
+"""Every statement that changes what is remembered starts from an index of its own tenant."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.memory.changing import fading, going, queries
+from app.memory.changing import queries as changing
+from app.memory.fading import queries as fading
+from app.memory.removing import queries as removing
 from app.store.database import Database
 from app.store.planning import EXAMPLES
 from app.store.statement import Statement
@@ -13,7 +15,7 @@ from tests.plans import assert_plan
 
 STATEMENTS = [
     statement
-    for module in (fading, going, queries)
+    for module in (changing, fading, removing)
     for statement in vars(module).values()
     if isinstance(statement, Statement)
 ]

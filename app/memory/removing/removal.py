@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.graph.entity import evidence_text, search_fields
-from app.memory.changing.going import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
 from app.memory.compose import stored_entity
+from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
 from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording

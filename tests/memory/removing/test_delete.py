@@ -10,8 +10,8 @@ from app.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
 from app.memory.service import MemoryService
 from app.store.database import Database, Writing
 from app.store.undo import Recording
-from tests.memory.changing.conftest import do, entries
 from tests.memory.conftest import Agent, settings
+from tests.memory.doing import do, entries
 
 
 async def undone(agent: Agent, undo_id: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 from app.errors import InvalidInput
 from app.memory.service import MemoryService
 from app.store.database import Database
-from tests.memory.changing.conftest import backdate, do, entries
-from tests.memory.changing.test_delete import undone
 from tests.memory.conftest import Agent
+from tests.memory.doing import backdate, do, entries
+from tests.memory.removing.test_delete import undone
 
 
 def _entity(name: str, confidence: float, type_: str = "Concept", **properties: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from app.memory.changing.tools import CHANGING
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
 from app.store.database import Database
-from tests.memory.changing.conftest import backdate, do, entries
 from tests.memory.conftest import Agent
+from tests.memory.doing import backdate, do, entries
 
 
 async def _weights(agent: Agent) -> dict[str, float]:
@@ -178,7 +178,7 @@ async def test_a_run_that_runs_out_of_time_says_where_to_go_on(
     agent: Agent, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed stays, the rest follows with the cursor, and both together are one run."""
-    monkeypatch.setattr("app.memory.changing.decay._BATCH", 2)
+    monkeypatch.setattr("app.memory.fading.decay._BATCH", 2)
     await _some(agent)
     await backdate(database, agent, 40)
     reported: list[tuple[float, float | None]] = []

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.memory.changing.calls import noted, once
-from app.memory.changing.fading import FADE, FADING, FADING_MERGED, IDS
 from app.memory.changing.schemas import DecayInput
+from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS
 from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, TenantSession, Writing
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.memory.changing.fading import FADE
+from app.memory.fading.queries import FADE
 from app.store.database import Database, Writing
-from tests.memory.changing.conftest import backdate, do, entries
 from tests.memory.conftest import Agent
+from tests.memory.doing import backdate, do, entries
 
 
 class _Crash(BaseException):
@@ -92,7 +92,7 @@ async def test_a_decay_that_is_cut_short_is_made_whole_by_the_next(
     agent: Agent, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-M07: what was done before the crash is not done twice."""
-    monkeypatch.setattr("app.memory.changing.decay._BATCH", 2)
+    monkeypatch.setattr("app.memory.fading.decay._BATCH", 2)
     names = [f"thing {number}" for number in range(5)]
     await agent.batch([{"name": name, "type": "Person", "properties": {"confidence": 0.8}} for name in names])
     await backdate(database, agent, 30)

@@ -10,9 +10,9 @@ from app.contract import Call, Cursor, Json
 from app.errors import Conflict, InvalidInput
 from app.memory.census import Census
 from app.memory.changing.calls import noted, once
-from app.memory.changing.going import COPIES, FITTING
-from app.memory.changing.removal import Copy, Going, Triple, locked, removed
 from app.memory.changing.schemas import PruneInput
+from app.memory.removing.queries import COPIES, FITTING
+from app.memory.removing.removal import Copy, Going, Triple, locked, removed
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
 from app.settings import MemorySettings
 from app.store.database import Database, Writing
