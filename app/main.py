@@ -17,7 +17,7 @@ from app.access.service import Access, open_access
 from app.console.routes import routes as console_routes
 from app.console.service import Console
 from app.contract import Tool
-from app.edge.context import through
+from app.edge.context import Stage, through
 from app.edge.gate import Gate
 from app.edge.health import Check, Finding, Health
 from app.edge.lifespan import Application, beside
@@ -102,28 +102,23 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
             partial(Limit, limits=services.limits, tool_of=staged, refuse=_refused, metrics=metrics),
             to=services.protocol,
         )
-        upload = INGEST[0]
-        ingest = through(
-            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=PREFIX),
-            partial(UploadTool, tool=upload),
-            partial(Authorize, snapshot=access.snapshot, tool_named=registry.get, refuse=raised),
-            partial(LimitUploads, limits=services.limits, tool=upload, metrics=metrics),
-            to=pages(upload_routes(services.ingest)),
-        )
-        waiting = through(
-            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=PENDING),
-            partial(Under, name=READING.name),
-            partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=raised),
-            partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics),
-            to=Pending(services.memory),
-        )
-        exports = through(
-            partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=EXPORTS),
-            partial(Under, name=READING.name),
-            partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=raised),
-            partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics),
-            to=ExportFiles(services.memory),
-        )
+
+        def guarded(at: str, under: Stage, limit: Stage, to: ASGIApp) -> ASGIApp:
+            return through(
+                partial(Authenticate, verifier=access.verifier, scopes=_first_scopes(registry), at=at),
+                under,
+                partial(Authorize, snapshot=access.snapshot, tool_named=staged, refuse=raised),
+                limit,
+                to=to,
+            )
+
+        upload = partial(UploadTool, tool=INGEST[0])
+        reading = partial(Under, name=READING.name)
+        sent = partial(LimitUploads, limits=services.limits, tool=INGEST[0], metrics=metrics)
+        read = partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics)
+        ingest = guarded(PREFIX, upload, sent, pages(upload_routes(services.ingest)))
+        waiting = guarded(PENDING, reading, read, Pending(services.memory))
+        exports = guarded(EXPORTS, reading, read, ExportFiles(services.memory))
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
             pages([*routes(services.authorization), *console_routes(services.console)]),

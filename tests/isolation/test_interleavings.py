@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from app.cli.toolsets import every_tool
 from tests.isolation.callers import Caller, Gate, Reply
 
 SEED = int(os.environ.get("GRAPHKEEP_ISOLATION_SEED", "20260728"))
@@ -33,7 +34,8 @@ CALLERS = (
 
 NAMES = ("Ada Lovelace", "ADA lovelace", "Ada.Lovelace", "Ada Lovelase", "Tea", "TEA", "Apollo", "Qzx", "Countess")
 TYPES = ("Person", "Concept", "Project", "Fact")
-VERBS = ("USES", "WORKS_AT", "LOCATED_IN", "ALIAS_OF", "RELATED_TO")
+WRITING = {tool.name for tool in every_tool() if not tool.read_only}
+VERBS = ("USES", "WORKS_AT", "LOCATED_IN", "ALIAS_OF", "RELATED_TO", "CONTRADICTS")
 TEXTS = ("tea with numbers", "the engine weaves patterns", "numbers of the engine", "secret tea")
 
 names = st.sampled_from(NAMES)
@@ -117,6 +119,7 @@ reads = st.one_of(
         _given(query=st.sampled_from(TEXTS) | names, min_similarity=st.just(0), explain=st.just(True)),
     ),
     st.tuples(st.just("graph_stats"), st.just({})),
+    st.tuples(st.just("graph_contradictions"), _given(include_resolved=st.booleans())),
     st.tuples(st.just("graph_validate"), _given(max_issues=st.sampled_from([1, 200]))),
     st.tuples(st.just("graph_build_context"), _given(topic=names, token_budget=st.sampled_from([500, 4000]))),
     st.tuples(st.just("graph_communities"), _given(weight_threshold=st.sampled_from([0, 0.4]))),
@@ -125,6 +128,46 @@ reads = st.one_of(
     ),
 )
 embeds = st.tuples(st.just("graph_reembed"), _given(force=st.booleans()))
+ends = {"from_name": names, "to_name": names}
+changes = st.one_of(
+    st.tuples(
+        st.sampled_from(["graph_boost", "graph_weaken"]),
+        _given(**ends, relation=st.sampled_from(VERBS), amount=maybe | st.just(0.1)),
+    ),
+    st.tuples(st.just("graph_resolve"), _given(**ends, resolution=st.just("decided"))),
+    st.tuples(st.just("graph_delete"), _given(entity_id=names)),
+    st.tuples(
+        st.just("graph_prune"),
+        _given(mode=st.sampled_from(["preview", "execute"]), edge_threshold=st.sampled_from([0.1, 0.4])),
+    ),
+    st.tuples(st.just("graph_decay"), _given(dry_run=st.booleans())),
+    st.tuples(
+        st.just("graph_merge"),
+        _given(source_id=names, target_id=names, reason=st.just("one thing"), dry_run=st.booleans()),
+    ),
+    st.tuples(
+        st.just("graph_unmerge"),
+        _given(
+            entity_id=names,
+            new_entity_name=names,
+            new_entity_type=st.sampled_from(TYPES),
+            edges_to_move=names.map(
+                lambda other: [{"other_entity_id": other, "relation_type": "USES", "direction": "out"}]
+            ),
+            reason=st.just("two things"),
+        ),
+    ),
+    st.tuples(st.just("graph_undo"), st.just({})),
+)
+beside = st.one_of(
+    st.tuples(
+        st.just("graph_run"),
+        _given(action=st.sampled_from(["begin", "finish", "abort", "status"]), device=st.just("d")),
+    ),
+    st.tuples(st.just("graph_audit"), st.just({"event": "error", "data": {"context": "x", "message": "y"}})),
+    st.tuples(st.just("graph_export"), st.just({})),
+)
+writing = st.one_of(writes, batches, sent, embeds, changes, beside)
 
 
 @dataclass(frozen=True)
@@ -143,7 +186,7 @@ class Move:
 @st.composite
 def moves(draw: st.DrawFn) -> Move:
     who = draw(st.integers(0, len(CALLERS) - 1))
-    tool, arguments = draw(st.one_of(writes, batches, sent, embeds, reads) if CALLERS[who].writes else reads)
+    tool, arguments = draw(st.one_of(writing, reads) if CALLERS[who].writes else reads)
     return Move(who, tool, arguments)
 
 
@@ -185,7 +228,7 @@ class Play:
 
 
 def _writes(move: Move) -> bool:
-    return move.tool == "graph_relate" or move.arguments.get("action") == "queue"
+    return move.tool in WRITING and move.arguments.get("action") != "status"
 
 
 def _independent(round_: Sequence[Move]) -> bool:
@@ -226,7 +269,7 @@ def test_every_tool_is_among_the_moves(gate_tools: set[str]) -> None:
 
     @seed(1)
     @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(st.one_of(writes, batches, sent, embeds, reads))
+    @given(st.one_of(writing, reads))
     def collect(move: tuple[str, Any]) -> None:
         drawn.add(move[0])
 
