@@ -83,7 +83,9 @@ def free_socket() -> socket.socket:
 
 
 def settings_for(address: str, signin: SignInSettings | None = None, **oauth: Any) -> Settings:
-    return Settings(edge=EdgeSettings(public_urls=(address,)), oauth=OAuthSettings(**oauth), signin=signin)
+    return Settings(
+        edge=EdgeSettings(public_urls=(address,)), oauth=OAuthSettings(**oauth), signin=signin or SignInSettings()
+    )
 
 
 @asynccontextmanager
