@@ -92,6 +92,7 @@ INDEXED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("_ShownOnce", ("expires_at",)),
     ("_SignInAttempts", ("until",)),
     ("_SignInLink", ("expires_at",)),
+    ("_Tenant", ("data",)),
     ("_Undo", ("expires_at",)),
     ("_Undo", ("tenant", "at")),
 )
