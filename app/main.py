@@ -39,7 +39,7 @@ from app.memory.moving.http import EXPORTS, ExportFiles
 from app.memory.offered.completing import complete
 from app.memory.offered.resources import RESOURCES
 from app.memory.prompts.loading import prompts
-from app.memory.runs.http import PENDING, Pending, Under
+from app.memory.runs.http import PENDING, PendingRoute, Under
 from app.memory.service import MemoryService
 from app.memory.tools import TOOLS as MEMORY
 from app.oauth.jwks import KeyRing
@@ -117,7 +117,7 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
         sent = partial(LimitUploads, limits=services.limits, tool=INGEST[0], metrics=metrics)
         read = partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics)
         ingest = guarded(PREFIX, upload, sent, pages(upload_routes(services.ingest)))
-        waiting = guarded(PENDING, reading, read, Pending(services.memory))
+        waiting = guarded(PENDING, reading, read, PendingRoute(services.memory))
         exports = guarded(EXPORTS, reading, read, ExportFiles(services.memory))
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(

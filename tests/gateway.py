@@ -101,7 +101,7 @@ def message_of(answer: httpx2.Response) -> dict[str, Any]:
     """The JSON-RPC message of an answer: its body, or the last event of its stream."""
     text = answer.text
     if answer.headers["content-type"].startswith("text/event-stream"):
-        text = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")][-1]
+        text = [line.removeprefix("data:") for line in text.split("\n") if line.startswith("data:")][-1]
     found: dict[str, Any] = json.loads(text)
     return found
 

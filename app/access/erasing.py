@@ -82,7 +82,8 @@ class Erasing:
         if tenant.state is not TenantState.DELETED:
             raise Conflict("only a deleted tenant can be erased; nothing was changed.")
         if not self._alone:
-            await asyncio.sleep(_FOLLOW_SECONDS + self._settings.limits.write_seconds)
+            limits = self._settings.limits
+            await asyncio.sleep(_FOLLOW_SECONDS + max(limits.write_seconds, limits.whole_graph_seconds))
         moves = [left.data for left in await Moves(self._control).of_tenant(tenant.id)]
         owners = sorted({tenant.id, tenant.data, *moves})
         files = await asyncio.to_thread(self._counted_files, owners)

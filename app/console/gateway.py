@@ -190,8 +190,7 @@ async def audit(desk: Desk) -> Response:
     found = await desk.console.accounts.tenants.by_name(wanted)
     if found is None:
         return await trail(desk.troubled("There is no tenant of this name.", 404), tenant=None, everywhere=True)
-    if desk.query.one("before") is None:
-        await desk.note("audit.search", tenant=found.id, target=found.id)
+    await desk.note("audit.search", tenant=found.id, target=found.id)
     return await trail(desk, tenant=found, readable={EVERY_LAYER}, everywhere=True)
 
 

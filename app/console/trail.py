@@ -27,7 +27,8 @@ _ACTION: Final = re.compile(r"[a-z_.]{0,64}\Z")
 async def trail(
     desk: Desk, *, tenant: Tenant | None, readable: Collection[str] = (), everywhere: bool = False
 ) -> Response:
-    """A tenant's audit, or, with None, that of every tenant and of the gateway itself.
+    """A tenant's audit, or, with None, that of every tenant and of the gateway itself, which says nothing of what a
+    tenant remembers.
 
     ``everywhere``: an operator looks, who may name any tenant.
     """

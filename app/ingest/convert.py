@@ -163,14 +163,13 @@ def main(arguments: list[str]) -> None:
     """Convert one file."""
     source, result, name = Path(arguments[0]), Path(arguments[1]), arguments[2]
     ending = Path(name).suffix.lower()
-    try:
-        check_archive(source, ending)
-    except Refused as refused:
-        _end(REFUSED, str(refused))
     _bounded(int(arguments[3]), int(arguments[4]))
     sys.addaudithook(_alone)
     try:
+        check_archive(source, ending)
         text = _converted(source, ending, name)
+    except Refused as refused:
+        _end(REFUSED, str(refused))
     except ImportError:
         _end(MISSING, "this gateway has no converter; its operator can install it: pip install 'graphkeep[convert]'")
     except MemoryError:

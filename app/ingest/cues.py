@@ -10,7 +10,9 @@ __all__ = ["spoken"]
 
 _TIMES: Final = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*")
 _TAG: Final = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
-_VOICE: Final = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]{1,100})>")
+_VOICE: Final = re.compile(r"<v(?:\.[^\s<>]{0,100})?\s{1,10}([^<>]{1,100})>")
+_HUGE: Final = re.compile(r"&#\d{8,}")
+"""A character that does not exist: some numbers are too long for Python to read."""
 _SILENT: Final = ("WEBVTT", "NOTE", "STYLE", "REGION")
 
 
@@ -30,5 +32,7 @@ def _words(lines: list[str]) -> list[str]:
         if lines[0].startswith(_SILENT) or lines[0].strip().isdigit():
             return []
         place = -1
-    plain = (html.unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line))).strip() for line in lines[place + 1 :])
+    plain = (
+        html.unescape(_HUGE.sub("", _TAG.sub("", _VOICE.sub(r"\1: ", line)))).strip() for line in lines[place + 1 :]
+    )
     return [line for line in plain if line]

@@ -152,10 +152,6 @@ class Files:
         folder.mkdir(mode=0o700)
         return folder
 
-    def erase(self, tenant: str) -> None:
-        """Remove everything of a tenant."""
-        shutil.rmtree(self._tenant(tenant), ignore_errors=True)
-
     def forgotten(self, *, seconds: float) -> Iterator[tuple[str, str]]:
         """(tenant, item id) of folders untouched for that long: of those without a record, nothing was accepted."""
         for folder in self._root.glob("*/ingest/items/*"):

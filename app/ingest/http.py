@@ -36,6 +36,7 @@ from app.ingest.multipart import Multipart
 from app.ingest.names import file_type
 from app.ingest.service import IngestService
 from app.ingest.tus import Tus
+from app.store.control.standing import require_active
 
 __all__ = ["PREFIX", "UploadTool", "raised", "routes"]
 
@@ -109,7 +110,7 @@ class Uploads:
             staged.discard()
             raise
         incoming = Incoming(name, staged, meta, checksum)
-        return _answer(await self._service.intake.accept(scope, [incoming]), single=True)
+        return _answer(await self._service.intake.accept(scope, [incoming], standing=require_active), single=True)
 
     async def several(self, request: Request) -> Response:
         """The files of a form, all or none; its fields ``layer`` and ``meta`` (JSON) come first."""
@@ -126,7 +127,7 @@ class Uploads:
             if not form.files:
                 raise InvalidInput("the form has no file: send parts with a filename. Nothing was stored.")
             incoming = [Incoming(name, staged, meta) for name, staged in form.files]
-            return _answer(await self._service.intake.accept(scope, incoming), single=False)
+            return _answer(await self._service.intake.accept(scope, incoming, standing=require_active), single=False)
 
     async def _known(self, scope: Partition, name: str) -> Response:
         item = await self._service.store.newest(scope.tenant, [scope.write_layer or ""], name)

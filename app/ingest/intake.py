@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -32,10 +32,13 @@ from app.store.control.queue import (
     take_in,
     usage_in,
 )
+from app.store.control.standing import require_in_place
 from app.store.idempotency import Idempotency
 from app.store.session import Writing
 
 __all__ = ["Incoming", "Intake", "Mismatch"]
+
+Standing = Callable[[Writing, str], Awaitable[None]]
 
 TOO_MANY_VERSIONS: Final = 50
 """Kept versions of one transcript that a new one is compared with."""
@@ -87,12 +90,21 @@ class Intake:
         self._within(await self._store.usage(tenant), more=size, files=1)
 
     async def accept(
-        self, scope: Scope, incoming: Sequence[Incoming], *, idempotency: Idempotency | None = None
+        self,
+        scope: Scope,
+        incoming: Sequence[Incoming],
+        *,
+        idempotency: Idempotency | None = None,
+        standing: Standing = require_in_place,
     ) -> list[Json]:
         """Queue files, all or none; for each what stands in the queue now. The staged files are used up.
 
+        ``standing`` asks, last in the transaction, whether the tenant may still be given something: of what comes
+        slowly with :func:`require_active`, since it may have begun before the tenant was erased.
+
         Raises:
             InvalidInput: a name or checksum is wrong. QuotaExceeded: the tenant holds all it may.
+            Overloaded: the tenant was moved, suspended or deleted meanwhile; nothing is kept.
             CallError: what the store raises, with what is known of the outcome.
         """
         try:
@@ -104,7 +116,7 @@ class Intake:
                         f"{each.name!r} did not arrive as it was sent (SHA-256). Nothing was stored; send it again."
                     )
             prepared = [await self._prepared(scope, each, kind) for each, kind in zip(incoming, types, strict=True)]
-            return await self._queued(scope, prepared, [each.staged for each in incoming], idempotency)
+            return await self._queued(scope, prepared, [each.staged for each in incoming], idempotency, standing)
         finally:
             for each in incoming:
                 each.staged.discard()
@@ -115,6 +127,7 @@ class Intake:
         prepared: list[_Prepared],
         staged: Sequence[Staged | Arrived],
         idempotency: Idempotency | None,
+        standing: Standing,
     ) -> list[Json]:
         ours = {each.item.id for each in prepared}
         for each, arrived in zip(prepared, staged, strict=True):
@@ -128,6 +141,7 @@ class Intake:
             dropped.clear()
             shown = [await self._accept_one(writing, each, fresh, dropped) for each in prepared]
             self._within(await usage_in(writing, scope.tenant))
+            await standing(writing, scope.tenant)
             return {"items": shown}
 
         try:

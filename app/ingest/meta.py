@@ -9,18 +9,25 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 __all__ = ["Meta", "instant"]
 
+_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+_END: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_WANTED: Final = "is an ISO 8601 moment in the years 1 to 9998, for example 2026-03-01T12:00:00Z"
+
 
 def instant(text: str) -> float:
     """Unix seconds of an ISO 8601 moment; without a zone it is UTC.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or in UTC not in the years 1 to 9998: others could not be shown again.
     """
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("is an ISO 8601 moment, for example 2026-03-01T12:00:00Z") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        raise ValueError(_WANTED) from None
+    seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    if not _FIRST <= seconds < _END:
+        raise ValueError(_WANTED)
+    return seconds
 
 
 def _moment(text: str) -> str:

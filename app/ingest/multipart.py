@@ -48,6 +48,7 @@ class Multipart:
         self._header = bytearray()
         self._value = bytearray()
         self._ended = False
+        self._parts = 0
         self._parser = MultipartParser(
             boundary,
             {
@@ -104,6 +105,9 @@ class Multipart:
         if kind == "end":
             self._ended = True
         elif kind == "begin":
+            self._parts += 1
+            if self._parts > self._most + FIELDS:
+                raise InvalidInput(f"a form has at most {self._most} files and {FIELDS} fields. Nothing was stored.")
             self._part = _Part()
         elif self._part is None:
             return
@@ -143,8 +147,8 @@ class Multipart:
             await part.staged.write(data)
             return
         part.value += data
-        if len(part.value) > FIELD or len(self.fields) >= FIELDS:
-            raise InvalidInput("a field of the form is too long, or there are too many. Nothing was stored.")
+        if len(part.value) > FIELD:
+            raise InvalidInput("a field of the form is too long. Nothing was stored.")
 
     def _close(self, part: _Part) -> None:
         if part.staged is not None and part.file is not None:

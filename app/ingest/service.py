@@ -58,16 +58,6 @@ class IngestService:
         """``graph_read_transcript``."""
         return await self._reading.transcript(call, arguments)
 
-    async def erase(self, tenant: str) -> int:
-        """Remove every item and file of the tenant with this data id; how many items went.
-
-        Raises:
-            CallError: the database does not answer; what is left is removed by asking again.
-        """
-        gone = await self.store.erase(tenant)
-        await asyncio.to_thread(self.files.erase, tenant)
-        return gone
-
     async def _queue(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
         if (arguments.file_path is None) == (arguments.content is None):
             raise InvalidInput(

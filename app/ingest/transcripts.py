@@ -22,6 +22,8 @@ __all__ = ["Facts", "Message", "Page", "Place", "examine", "page"]
 LONGEST_LINE: Final = 8 * 1024 * 1024
 WARNINGS: Final = 20
 SESSIONS: Final = 20
+AHEAD_SECONDS: Final = 24 * 3600.0
+"""How far ahead of ours a sender's clock may be."""
 DECIDING: Final = 5
 """Messages that decide which form a file has."""
 
@@ -250,7 +252,9 @@ def _count(facts: Facts, message: Message) -> None:
     facts.cwd = facts.cwd or message.cwd
     if message.session_id and message.session_id not in facts.sessions and len(facts.sessions) < SESSIONS:
         facts.sessions.append(message.session_id)
-    if (said_at := _at(message.timestamp)) is not None:
+    said_at = _at(message.timestamp)
+    # A clock that ran ahead would hide everything said until then from the run that goes on behind `last_at`.
+    if said_at is not None and said_at <= time.time() + AHEAD_SECONDS:
         facts.first_at = facts.first_at or message.timestamp
         if facts.last_at is None or said_at > (_at(facts.last_at) or 0):
             facts.last_at = message.timestamp

@@ -35,6 +35,7 @@ from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.names import file_type
 from app.ingest.service import IngestService
+from app.store.control.standing import require_active
 
 __all__ = ["Tus"]
 
@@ -163,7 +164,7 @@ class Tus:
         meta = Meta.model_validate_json(upload.meta)
         incoming = Incoming(upload.name, Arrived(path, upload.length, digest), meta, upload.sha256)
         try:
-            item = (await self._service.intake.accept(scope, [incoming]))[0]
+            item = (await self._service.intake.accept(scope, [incoming], standing=require_active))[0]
         except InvalidInput:
             await asyncio.to_thread(self._remove, scope.tenant, upload.id)
             raise

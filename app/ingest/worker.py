@@ -7,10 +7,12 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from errno import errorcode
 from typing import Any, Final
 
 import structlog
 
+from app.edge.errors import frames
 from app.errors import CallError
 from app.ingest.actions import CLAIMS
 from app.ingest.conversion import ConversionFailed, convert
@@ -57,6 +59,9 @@ class Worker:
             except CallError as error:
                 log.warning("queue_away", reason=error.reason)
                 await asyncio.sleep(AWAY_SECONDS)
+            except Exception as error:  # noqa: BLE001 - one bad item or moment must not end the worker
+                log.error("worker_failed", error=type(error).__qualname__, frames=frames(error))
+                await asyncio.sleep(AWAY_SECONDS)
 
     async def step(self) -> bool:
         """Convert the next item; False if there is none."""
@@ -75,17 +80,24 @@ class Worker:
         """What becomes of an item that this worker holds."""
         if item.attempts > ATTEMPTS:
             return _failed(f"its conversion was begun {ATTEMPTS} times and never ended")
-        folder = self._files.scratch(item.tenant)
         try:
-            made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
-            await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
+            await self._convert(item)
         except FileNotFoundError:  # they may follow: a tenant's files move behind its records
             return _again(item, "its bytes are not here")
         except ConversionFailed as failure:
             return _again(item, failure.reason) if failure.again else _failed(failure.reason)
+        except OSError as error:
+            code = errorcode.get(error.errno or 0, "OSError")
+            return _again(item, f"the gateway's own machine could not do its part ({code})")
+        return {"state": "pending", "text": True, "due": time.time(), "reason": None}
+
+    async def _convert(self, item: Item) -> None:
+        folder = await asyncio.to_thread(self._files.scratch, item.tenant)
+        try:
+            made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
+            await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        return {"state": "pending", "text": True, "due": time.time(), "reason": None}
 
     async def _forget(self, item: Item) -> None:
         """Somebody removed it while it was converted, or took it over after our lease."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from app.contract import Call, Json
-from app.memory.runs.lease import readable
+from app.context import Scope
+from app.contract import Json
 from app.memory.runs.shown import last_dream, when
 from app.store.control.queue import QueueStore, Summary
 from app.store.control.runs import Run, RunStore
-from app.store.database import Database
+from app.store.session import ControlSession
 
 __all__ = ["Pending", "pending"]
 
@@ -30,14 +30,14 @@ class Pending:
         return None if self.last is None else when(self.last.ended_at or self.last.begun_at)
 
     def work(self) -> Json:
-        """As ``graph_build_context`` shows it."""
+        """As ``graph_build_context`` and ``GET /pending`` show it."""
         at = None if self.last is None else (self.last.ended_at or self.last.begun_at)
         return {
             "unprocessed_transcripts": self.queue.unprocessed_transcripts,
             "pending_ingests": self.queue.pending,
             "failed_ingests": self.queue.failed,
             "last_dream_run": self.last_dream_run,
-            "hours_since_last_dream": None if at is None else round((time.time() * 1000 - at) / _HOUR, 1),
+            "hours_since_last_dream": None if at is None else round(max(0.0, time.time() * 1000 - at) / _HOUR, 1),
         }
 
     def dream(self) -> Json | None:
@@ -45,12 +45,11 @@ class Pending:
         return None if self.last is None else last_dream(self.last)
 
 
-async def pending(database: Database, call: Call) -> Pending:
-    """Read both.
+async def pending(control: ControlSession, scope: Scope) -> Pending:
+    """Read both, for a call that reads.
 
     Raises:
         CallError: what the store raises.
     """
-    control = database.control.until(call.deadline, call.request_id)
-    queue = await QueueStore(control).summary(call.scope.tenant, call.scope.layers)
-    return Pending(queue, await RunStore(control).last(call.scope.tenant, readable(call)))
+    queue = await QueueStore(control).summary(scope.tenant, scope.layers)
+    return Pending(queue, await RunStore(control).last(scope.tenant, scope.layers))

@@ -22,7 +22,7 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
         CallError: what the store raises.
     """
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    waiting = asyncio.create_task(pending(database, call))
+    waiting = asyncio.create_task(pending(database.control.until(call.deadline, call.request_id), call.scope))
     try:
         held = await figures(session)
         work = await waiting

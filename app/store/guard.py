@@ -2,8 +2,10 @@
 
 A READ transaction stops writes, yet lets SHOW, TERMINATE and 51 procedures through, some of which end connections or
 show other people's queries. So words outside strings, comments and back-ticked names are judged here, and each path
-must be fixed to records: it needs a node with a label (control labels, with a leading ``_``, are refused), or one that
-was bound before. For one tenant alone, that node also says ``{tenant: $tenant}``; relationships never cross tenants.
+must be fixed to records by itself: one of its nodes has a label (control labels, with a leading ``_``, are refused),
+and for one tenant alone says ``{tenant: $tenant}``; relationships never cross tenants. A variable that was bound before
+says so again: what is bound where is the engine's to know, and a guess at it could be led astray. Functions are those
+of a list, since some grow a text without an end that the engine's limits do not count.
 In doubt a query is refused, and the message says how to write it.
 """
 
@@ -24,6 +26,16 @@ LONGEST: Final = 8_000
 
 _FIRST: Final = words("MATCH OPTIONAL UNWIND WITH RETURN")
 _REFUSED: Final = words("SHOW TERMINATE CALL LOAD USE NEXT CYPHER EXPLAIN PROFILE REDUCE ALLREDUCE")
+_FUNCTIONS: Final = words(
+    "ABS ALL ANY AVG BTRIM CEIL COALESCE COLLECT COUNT DATE DATETIME DURATION ELEMENTID ENDNODE EXISTS FLOOR HEAD "
+    "ID ISEMPTY KEYS LABELS LAST LEFT LENGTH LOCALDATETIME LOCALTIME LTRIM MAX MIN NODES NONE PERCENTILECONT "
+    "PERCENTILEDISC POINT PROPERTIES RANGE RELATIONSHIPS REVERSE RIGHT ROUND RTRIM SIGN SINGLE SIZE SPLIT "
+    "STARTNODE STDEV STDEVP SUBSTRING SUM TAIL TIME TOBOOLEAN TOBOOLEANORNULL TOFLOAT TOFLOATORNULL TOINTEGER "
+    "TOINTEGERORNULL TOLOWER TOSTRING TOSTRINGORNULL TOUPPER TRIM TYPE VALUETYPE"
+)
+_OF_FAMILIES: Final = words("DATE DATETIME DURATION LOCALDATETIME LOCALTIME POINT TIME VECTOR")
+_JOINS: Final = 8
+"""Texts that a query may join: each join can double one."""
 _WRITING: Final = words("CREATE MERGE SET DELETE DETACH NODETACH REMOVE INSERT FOREACH DROP ALTER GRANT DENY REVOKE")
 _SUBQUERIES: Final = words("EXISTS COUNT COLLECT")
 _AFTER_PATTERN: Final = words("WHERE SEARCH USING")
@@ -65,7 +77,8 @@ def guarded(text: str, *, confined: bool) -> str:
         _check_words(tokens)
         _check_names(tokens)
         _check_depth(tokens)
-        _Paths(confined=confined).query(tokens, set())
+        _check_functions(tokens)
+        _Paths(confined=confined).query(tokens)
     except ValueError as error:
         raise _refusal(str(error)) from error
     return text
@@ -118,50 +131,45 @@ def _check_depth(tokens: Sequence[Token]) -> None:
             raise _refusal(f"brackets may be {_DEEPEST} deep")
 
 
+def _check_functions(tokens: Sequence[Token]) -> None:
+    """Only functions of the list are called, and few texts are joined."""
+    if sum(token.kind == "sign" and token.text in {"+", "||"} for token in tokens) > _JOINS:
+        raise _refusal(f"at most {_JOINS} of + and || are allowed; join texts where you read the answer")
+    for place, (token, after) in enumerate(pairwise(tokens)):
+        if after.text != "(" or after.kind != "sign" or not token.is_name():
+            continue
+        member = place > 1 and tokens[place - 1].text == "." and tokens[place - 2].is_name()
+        first = next((tokens[at] for at in range(place, -1, -2) if at < 2 or tokens[at - 1].text != "."), token)
+        known = first.upper in _OF_FAMILIES if member else token.upper in _FUNCTIONS | _BEFORE | _PATH_FUNCTIONS
+        if token.text.startswith("`") or not known:
+            raise _refusal(f"the function {token.text} is not among those that may be called here")
+
+
 class _Paths:
-    """Walks a query with the variables that are bound at each point."""
+    """Walks a query: every path in it, wherever it stands, has to be fixed."""
 
     def __init__(self, *, confined: bool) -> None:
         self._confined = confined
 
-    def query(self, tokens: Sequence[Token], known: set[str]) -> None:
-        """Check a query; ``known`` are the variables that it starts with."""
-        start = set(known)
-        bound = set(known)
+    def query(self, tokens: Sequence[Token]) -> None:
+        """Check a query, or one inside it."""
         for clause in clauses(tokens):
-            body = clause.body
-            if clause.keyword == "UNION":
-                bound = set(start)
-                self._expressions(body, bound)
-            elif clause.keyword in {"MATCH", ""}:
+            body, end = clause.body, 0
+            if clause.keyword in {"MATCH", ""}:
                 end = next((at for at, token in top_level(body) if token.upper in _AFTER_PATTERN), len(body))
-                bound |= self._pattern(body[:end], bound)
-                self._expressions(body[end:], bound)
-            else:
-                self._expressions(body, bound)
-                if clause.keyword == "WITH":
-                    bound = _projected(body, bound)
-                elif clause.keyword == "UNWIND" and len(body) > 2 and body[-2].upper == "AS":
-                    bound.add(body[-1].text)
+                self._pattern(body[:end])
+            self._expressions(body[end:])
 
-    def _pattern(self, tokens: Sequence[Token], known: set[str]) -> set[str]:
-        """Check the paths of a MATCH; the variables that they bind."""
-        found: set[str] = set()
+    def _pattern(self, tokens: Sequence[Token]) -> None:
+        """Check the paths of a MATCH."""
         place = 0
         while place < len(tokens):
-            if _opens(tokens, place) and tokens[place - 1].upper not in _PATH_FUNCTIONS if place else _opens(tokens, 0):
-                place, names = self._path(tokens, place, known | found)
-                found |= names
-            else:
-                if tokens[place].is_name() and place + 1 < len(tokens) and tokens[place + 1].text == "=":
-                    found.add(tokens[place].text)
-                place += 1
-        return found
+            function = place > 0 and tokens[place - 1].upper in _PATH_FUNCTIONS
+            place = self._path(tokens, place) if _opens(tokens, place) and not function else place + 1
 
-    def _path(self, tokens: Sequence[Token], place: int, known: set[str]) -> tuple[int, set[str]]:
-        """Check the path that starts at a bracket: where it ends, and its variables."""
+    def _path(self, tokens: Sequence[Token], place: int) -> int:
+        """Check the path that starts at a bracket: where it ends."""
         nodes: list[Sequence[Token]] = []
-        names: set[str] = set()
         while place < len(tokens) and _opens(tokens, place):
             end = closing(tokens, place)
             inside = tokens[place + 1 : end]
@@ -170,15 +178,14 @@ class _Paths:
             if any((one.text, two.text) == (":", "(") for (_, one), (_, two) in pairwise(top_level(inside))):
                 raise _refusal("labels in brackets are not allowed; write (n:Person|Project)")
             nodes.append(inside)
-            self._expressions(inside, known)
-            place = self._step(tokens, end + 1, names, known)
-        named = [node[0].text for node in nodes if node and node[0].is_name()]
-        if not any(self._fixed(node, known) for node in nodes):
+            self._expressions(inside)
+            place = self._step(tokens, end + 1)
+        if not any(self._fixed(node) for node in nodes):
             how = "(n:Entity {tenant: $tenant})" if self._confined else "(n:Entity)"
-            raise _refusal(f"each path needs a node that says what it is, like {how}, or one that was bound before")
-        return place, names | set(named)
+            raise _refusal(f"each path needs a node that says what it is, like {how}, also one that was bound before")
+        return place
 
-    def _step(self, tokens: Sequence[Token], place: int, names: set[str], known: set[str]) -> int:
+    def _step(self, tokens: Sequence[Token], place: int) -> int:
         """Over a relationship, to where the next node may stand."""
         while place < len(tokens):
             token = tokens[place]
@@ -186,21 +193,15 @@ class _Paths:
                 place += 1
             elif token.text in {"[", "{"} and token.kind == "sign":
                 end = closing(tokens, place)
-                inside = tokens[place + 1 : end]
-                if token.text == "[" and inside and inside[0].is_name():
-                    names.add(inside[0].text)
-                self._expressions(inside, known)
+                self._expressions(tokens[place + 1 : end])
                 place = end + 1
             else:
                 return place
         return place
 
-    def _fixed(self, node: Sequence[Token], known: set[str]) -> bool:
-        """Whether a node is bound already, or says what it is."""
-        name = node[0].text if node and node[0].is_name() else None
-        if name is not None and name in known:
-            return True
-        rest = node[1:] if name is not None else node
+    def _fixed(self, node: Sequence[Token]) -> bool:
+        """Whether a node says what it is."""
+        rest = node[1:] if node and node[0].is_name() else node
         if not rest or rest[0].text != ":":
             return False
         brace = next((at for at, token in top_level(rest) if token.text == "{" or token.upper == "WHERE"), len(rest))
@@ -210,17 +211,17 @@ class _Paths:
             return False
         return not self._confined or _of_tenant(rest[brace:])
 
-    def _expressions(self, tokens: Sequence[Token], known: set[str]) -> None:
-        """Check the paths and subqueries inside expressions; what they bind is theirs alone."""
+    def _expressions(self, tokens: Sequence[Token]) -> None:
+        """Check the paths and subqueries inside expressions."""
         place = 0
         while place < len(tokens):
             token, before = tokens[place], tokens[place - 1] if place else None
             if token.text == "{" and token.kind == "sign" and before is not None and before.upper in _SUBQUERIES:
                 end = closing(tokens, place)
-                self.query(tokens[place + 1 : end], known)
+                self.query(tokens[place + 1 : end])
                 place = end + 1
             elif _opens(tokens, place) and _is_node(tokens, place):
-                place, _ = self._path(tokens, place, known)
+                place = self._path(tokens, place)
             elif token.upper == "MATCH":
                 raise _refusal("MATCH stands where it cannot be judged; a name that is spelt so needs back-ticks")
             else:
@@ -255,18 +256,3 @@ def _of_tenant(tokens: Sequence[Token]) -> bool:
         if [token.text for token in item] == ["tenant", ":", "$tenant"]:
             return True
     return False
-
-
-def _projected(body: Sequence[Token], known: set[str]) -> set[str]:
-    """The variables that a WITH passes on."""
-    where = next((at for at, token in top_level(body) if token.upper in {"WHERE", "ORDER", "SKIP", "LIMIT"}), len(body))
-    kept: set[str] = set()
-    for item in items(body[:where]):
-        parts = [token for token in item if token.upper != "DISTINCT"]
-        if parts and parts[0].text == "*":
-            kept |= known
-        elif len(parts) == 1 and parts[0].is_name():
-            kept.add(parts[0].text)
-        elif len(parts) > 2 and parts[-2].upper == "AS":
-            kept.add(parts[-1].text)
-    return kept

@@ -183,7 +183,8 @@ class Recording:
         """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
 
         ``settle`` is called with the images restored and those found, before that is recorded: it may make what only
-        follows from them follow, on the ends of relations that have no image in the change.
+        follows from them follow, on the ends of relations that have no image in the change. That is not recorded, so
+        that what is said of those ends later does not stand in the way of undoing the undo.
 
         Raises:
             NotFound: there is no such change for this scope, or it has expired.
@@ -201,7 +202,8 @@ class Recording:
         if any(restored.records.get(key) != image for key, image in before.items()):
             raise InternalError("what was restored differs from what was recorded; nothing was applied")
         summary = f"undid: {change.summary}" if not change.summary.startswith("undid: ") else change.summary[7:]
-        undo_id = await self._record(writing, present.records, restored.records, summary)
+        found, made = _of(before, present.records), _of(before, restored.records)
+        undo_id = await self._record(writing, found, made, summary)
         await writing.control().run(USE, id=id_, of=self.scope.tenant, by=undo_id or "nothing")
         kinds = [key[0] for key in before]
         return Undone(change, kinds.count("entity"), kinds.count("relation"), kinds.count("alias"), undo_id or "")
@@ -257,6 +259,11 @@ def _asked(before: Mapping[Key, Image | None]) -> Asked:
     triples = {(key[2], key[3], key[4]) for key in before if key[0] == "relation"}
     going = {key[2] for key, image in before.items() if key[0] == "entity" and image is None}
     return Asked.of(nodes | {end for triple in triples for end in triple[::2]}, going, triples)
+
+
+def _of(before: Mapping[Key, Image | None], records: Mapping[Key, Image]) -> dict[Key, Image]:
+    """Those of the records that the change recorded."""
+    return {key: image for key, image in records.items() if key in before}
 
 
 def _since(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from app.errors import Conflict
 from app.oauth.vault import Vault
 from app.settings import RunSettings, Settings
 from app.store.control.moves import Moves
+from app.store.control.queue import Item, accept_in
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database, Writing
 from app.store.moving import erase as room
@@ -46,7 +48,7 @@ def erasing(database: Database, settings: Settings, vault: Vault) -> Erasing:
 
 
 async def a_full_tenant(database: Database, settings: Settings, vault: Vault) -> Tenant:
-    """A tenant with people, tokens, a memory in two layers, other records, a half-finished move and files."""
+    """A tenant with people, tokens, a memory in two layers, a queue, other records, a half-finished move and files."""
     accounts = Accounts(database.control, vault, admin_tenant=fresh_name("admin"))
     await accounts.bootstrap(fresh_email())
     tenant = await accounts.create_tenant(fresh_name("erased"))
@@ -56,10 +58,19 @@ async def a_full_tenant(database: Database, settings: Settings, vault: Vault) ->
     await fill(database, tenant.data)
     move = await Moves(database.control).begin(tenant.id)
     await fill(database, move.id)
-    folder = settings.run.tenant_folder(tenant.data) / "exports"
-    folder.mkdir(parents=True)
-    (folder / "a.jsonl").write_text("{}\n")
+    await queue(database, tenant.data)
+    for name in ("exports/a.jsonl", "ingest/items/in-1/original"):
+        path = settings.run.tenant_folder(tenant.data) / name
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
     return tenant
+
+
+async def queue(database: Database, data: str) -> None:
+    times = {"created_at": 1.0, "updated_at": 1.0, "due": 0.0}
+    sent = {"name": "a.md", "sha256": "s", "size": 3, "media_type": "text/markdown", "kind": "document", "meta": "{}"}
+    made = Item(id=f"in-{data}", tenant=data, layer="", state="pending", subject="us", **sent, **times)
+    await database.control.write(lambda writing: accept_in(writing, made))
 
 
 async def fill(database: Database, data: str) -> None:
@@ -95,6 +106,7 @@ async def test_nothing_of_a_deleted_tenant_is_left_and_a_signed_certificate_coun
     tenant = await a_full_tenant(database, settings, vault)
     other = fresh_name("other")
     await fill(database, other)
+    await queue(database, other)
     before = await counted(database.control, other)
     made = await erasing.erase(await deleted(database, tenant))
     said = made["certificate"]
@@ -103,8 +115,8 @@ async def test_nothing_of_a_deleted_tenant_is_left_and_a_signed_certificate_coun
     assert said["erased"]["relations"] == 24
     assert said["erased"]["Alias"] == 4
     assert said["erased"]["QueueLikeThing"] == 2
-    assert {"_Membership", "_PersonalToken", "_Audit"} <= said["erased"].keys()
-    assert (said["files"], said["left"], said["tenant"]) == (1, {}, tenant.name)
+    assert {"_Membership", "_PersonalToken", "_Audit", "_IngestItem"} <= said["erased"].keys()
+    assert (said["files"], said["left"], said["tenant"]) == (2, {}, tenant.name)
     assert any("transaction logs" in words for words in said["remains"])
     header, claims = (await vault.ring()).verify(made["signed"])
     assert (header["typ"], claims) == ("graphkeep-erasure+jwt", said)
@@ -148,3 +160,17 @@ async def test_a_tenant_in_use_is_not_erased(database: Database, settings: Setti
     tenant = await Tenants(database.control).create(fresh_name("used"))
     with pytest.raises(Conflict, match="only a deleted"):
         await erasing.erase(tenant)
+
+
+async def test_an_erasure_waits_for_the_longest_write(
+    database: Database, settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call on the whole graph may have begun just before the tenant was deleted."""
+    tenant = await Tenants(database.control).create(fresh_name("waited"))
+    gone = await deleted(database, tenant)
+    limits = settings.limits.model_copy(update={"write_seconds": 0.01, "whole_graph_seconds": 0.4})
+    monkeypatch.setattr("app.access.erasing._FOLLOW_SECONDS", 0.0)
+    patient = Erasing(database, settings.model_copy(update={"limits": limits}), vault)
+    began = time.monotonic()
+    await patient.erase(gone)
+    assert time.monotonic() - began >= limits.whole_graph_seconds

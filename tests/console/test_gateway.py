@@ -121,13 +121,21 @@ async def test_a_one_time_link_is_made_for_an_account_that_exists(stage: Stage) 
 async def test_looking_into_a_tenants_audit_stands_in_that_audit(stage: Stage) -> None:
     operator, tenant = await an_operator(stage), await stage.tenant("watched")
     owner = await stage.person((tenant, Role.OWNER))
-    await stage.services.audit.append(tenant=tenant.id, actor=owner.user.id, action="layer.add", target="work")
+    told = {"tenant": tenant.id, "actor": owner.user.id}
+    await stage.services.audit.append(**told, action="memory.delete", target="qzx-id", detail={"reason": "qzx reason"})
+    await stage.services.audit.append(**told, action="layer.add", target="work")
     everything = await operator.get(f"/console/gateway/audit?actor={owner.user.email}")
     assert "Layer added" in text_of(everything)
     assert tenant.name in everything.text
+    assert "memory.delete" in everything.text
+    assert "qzx" not in everything.text
     assert (await stage.services.audit.entries(tenant.id, ["*"]))[0].action == "layer.add"
     only = await operator.get("/console/gateway/audit", tenant=tenant.name)
     assert only.status_code == 200
+    assert "qzx reason" in only.text
+    await operator.get("/console/gateway/audit?before=9999999999999999.au-ffffffffffffffffffffffff", tenant=tenant.name)
+    noted = [entry.action for entry in await stage.services.audit.entries(tenant.id, ["*"])]
+    assert noted.count("audit.search") == 2, "a page further on is looked into too"
     seen = text_of(await owner.get(f"/console/t/{tenant.id}/audit"))
     assert "Audit read by an operator" in seen
     assert operator.user.email in seen

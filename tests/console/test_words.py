@@ -10,7 +10,7 @@ import pytest
 from app.console.words import ACTIONS, action_in_words, browser_in_words, moment
 
 APP = Path(__file__).parents[2] / "app"
-NOTED = re.compile(r"""(?:note\(\s*|action=)"([a-z_.]+)\"""")
+NOTED = re.compile(r"""(?:\bnote\(\s*|\baction=)"([a-z_.]+)\"""")
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ FAULTS = (
         (
             "cli/test_movement.py::test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased",
             "ingest/test_service.py::test_cancel_removes_the_item_with_its_file_unless_a_run_works_on_it",
-            "ingest/test_service.py::test_erasing_a_tenant_leaves_no_record_and_no_file",
+            "access/test_erasing.py::test_nothing_of_a_deleted_tenant_is_left_and_a_signed_certificate_counts_what_was",
             "ingest/test_conversion.py::test_what_is_cancelled_while_it_is_converted_leaves_nothing",
         ),
     ),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import struct
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+import structlog
 
+from app.ingest import worker
 from app.ingest.conversion import ConversionFailed, convert
 from app.ingest.convert import Refused, check_archive
 from app.ingest.service import IngestService
@@ -212,6 +216,17 @@ async def test_the_converter_has_no_network_no_programs_and_no_secrets(tmp_path:
     assert said.strip() == b"5"
 
 
+async def test_memory_is_given_up_before_a_strangers_bytes_are_parsed(tmp_path: Path) -> None:
+    """An archive that names 900 MB as its table: whoever opens it reads that whole."""
+    size = 900 * 2**20
+    with (tmp_path / "a.zip").open("wb") as file:
+        file.write(b"PK\x03\x04")
+        file.seek(4 + size)
+        file.write(struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, size, 4, 0))
+    with pytest.raises(ConversionFailed, match="more memory"):
+        await convert(tmp_path / "a.zip", "a.zip", tmp_path, SETTINGS.model_copy(update={"convert_megabytes": 512}))
+
+
 @pytest.mark.shows("graph_ingest", 7, 10)
 async def test_what_arrives_is_converted_beside_the_calls_and_then_waits_for_a_run(
     service: IngestService, agent: Agent
@@ -223,13 +238,13 @@ async def test_what_arrives_is_converted_beside_the_calls_and_then_waits_for_a_r
     assert (await agent.ask("claim"))["items"] == []
     ready = asyncio.Event()
     ready.set()
-    worker = asyncio.create_task(service.worker.run(ready))
+    working = asyncio.create_task(service.worker.run(ready))
     try:
         async with asyncio.timeout(60):
             while any(item["state"] != "pending" for item in (await agent.ask("status"))["pending"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
-        worker.cancel()
+        working.cancel()
     assert (await agent.ask("read", id=subtitles["id"]))["text"] == "Hello Ada\n"
     status = await agent.ask("status")
     assert [(item["file"], item["state"]) for item in status["pending"]] == [("talk.vtt", "pending")]
@@ -249,6 +264,51 @@ async def test_a_document_that_ends_every_converter_is_put_aside(
     while not (failed := (await agent.ask("status"))["failed"]):
         assert await service.worker.step()
     assert "begun 3 times" in failed[0]["reason"]
+
+
+async def test_what_the_machine_cannot_do_now_is_tried_again_later(service: IngestService, agent: Agent) -> None:
+    """A full disk ended the conversion of everything until the next start."""
+    await agent.send("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
+    held = await _mine(service, agent.tenant)
+    parts = service.files.parts(agent.tenant)
+    parts.rmdir()
+    parts.write_bytes(b"no folder can be made here")
+    outcome = await service.worker._outcome(held)
+    assert (outcome["state"], outcome["due"] > time.time() + 5) == ("received", True)
+    assert outcome["reason"] == "the gateway's own machine could not do its part (ENOTDIR)"
+    assert (await service.worker._outcome(replace(held, attempts=3)))["state"] == "failed"
+    parts.unlink()
+    assert (await service.worker._outcome(held))["state"] == "pending"
+
+
+async def test_an_error_that_nobody_thought_of_does_not_end_the_worker(
+    service: IngestService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "AWAY_SECONDS", 0.0)
+    again = asyncio.Event()
+
+    class Stumbling(worker.Worker):
+        stumbled = False
+
+        async def step(self) -> bool:
+            if self.stumbled:
+                again.set()
+                await asyncio.Event().wait()
+            self.stumbled = True
+            raise ValueError("what Ada said")
+
+    ready = asyncio.Event()
+    ready.set()
+    with structlog.testing.capture_logs() as logged:
+        running = asyncio.create_task(Stumbling(service.files, service.store, service.settings).run(ready))
+        try:
+            async with asyncio.timeout(5):
+                await again.wait()
+        finally:
+            running.cancel()
+    (line,) = [found for found in logged if found["event"] == "worker_failed"]
+    assert line["error"] == "ValueError"
+    assert "what Ada said" not in repr(logged)
 
 
 async def _mine(service: IngestService, tenant: str) -> Item:

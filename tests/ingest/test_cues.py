@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from app.ingest.cues import spoken
 
 SRT = (
@@ -40,3 +42,9 @@ def test_webvtt_with_voices_notes_and_rolling_lines() -> None:
 def test_text_without_cues_stays() -> None:
     assert spoken("Only words\nin two lines\n") == "Only words\nin two lines\n"
     assert spoken("") == spoken("WEBVTT\n") == ""
+
+
+def test_a_hostile_line_costs_no_more_than_its_length() -> None:
+    began = time.perf_counter()
+    spoken("00:01.000 --> 00:02.000\n" + "<v." * 70_000 + "\n&#" + "9" * 5_000 + ";")
+    assert time.perf_counter() - began < 2

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from app.errors import Conflict, Forbidden, InvalidInput, NotFound, QuotaExceeded
+from app.errors import Conflict, Forbidden, InvalidInput, NotFound, Overloaded, QuotaExceeded
 from app.ingest.actions import CLAIMS
-from app.ingest.service import IngestService
 from app.store.control.queue import QueueStore, Summary
+from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database
+from tests.identity import fresh_name
 from tests.ingest.conftest import Agent, service_at
 
 CLOUD = {"source": "claude-code-cloud", "session_id": "s-1"}
@@ -291,6 +292,18 @@ async def test_quotas_refuse_with_the_remedy_and_store_nothing(database: Databas
     assert len(agent.files()) == 2
 
 
+async def test_nothing_is_queued_for_a_tenant_that_was_frozen_meanwhile(agent: Agent, database: Database) -> None:
+    tenants = Tenants(database.control)
+    made = await tenants.create(fresh_name("tenant"))
+    agent = Agent(agent.service, made.data)
+    assert (await agent.queue("a.md", "x"))["created"]
+    await tenants.set_state(made.id, TenantState.SUSPENDED)
+    with pytest.raises(Overloaded) as refused:
+        await agent.queue("b.md", "y")
+    assert (refused.value.outcome, refused.value.retryable) == ("not_applied", True)
+    assert len(agent.files()) == 1
+
+
 @pytest.mark.shows("graph_read_transcript", 1, 2, 3)
 async def test_a_transcript_is_found_by_session_or_the_last_part_of_a_path(agent: Agent, tmp_path: Path) -> None:
     """W-M06: no path leads anywhere but to what this tenant sent."""
@@ -352,19 +365,22 @@ async def test_a_session_that_went_on_takes_the_place_of_its_beginning(agent: Ag
     assert len(agent.files()) == 1
 
 
+async def test_an_odd_moment_neither_breaks_nor_silences_the_queue(agent: Agent) -> None:
+    odd = b"".join(
+        json.dumps({**json.loads(talk("odd")), "timestamp": moment}).encode() + b"\n"
+        for moment in ("9999-12-31T23:59:59-12:00", "2999-01-01T00:00:00Z")
+    )
+    await agent.send("s-1.jsonl", talk("a", "b") + odd)
+    held = await agent.claimed()
+    await agent.ask("complete", id=held["id"], lease=held["lease"])
+    await agent.send("s-1.jsonl", talk("a", "b") + odd + talk("x", "x", "c").splitlines(keepends=True)[2])
+    (waiting,) = (await agent.ask("status"))["pending"]
+    assert waiting["since"] == "2026-01-01T00:00:01.000Z"
+    found = await agent.read(session_id="s-1", since=waiting["since"])
+    assert "c" in [message["text"] for message in found["messages"]]
+
+
 async def test_a_transcript_that_was_written_anew_stands_beside_the_old_one(agent: Agent) -> None:
     await agent.send("s-1.jsonl", talk("a", "b"))
     await agent.send("s-1.jsonl", talk("other", "words", "here"))
     assert (await agent.ask("status"))["pending_count"] == 2
-
-
-async def test_erasing_a_tenant_leaves_no_record_and_no_file(agent: Agent, service: IngestService) -> None:
-    """Fault 29."""
-    await agent.queue("a.md", "x")
-    await agent.send("s-1.jsonl", talk("a"))
-    other = Agent(service, f"{agent.tenant}x")
-    await other.queue("a.md", "x")
-    assert await service.erase(agent.tenant) == 2
-    assert agent.files() == []
-    assert (await agent.ask("status"))["pending_count"] == 0
-    assert len(other.files()) == 1

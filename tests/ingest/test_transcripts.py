@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,17 @@ def test_only_what_was_said_after_a_moment(tmp_path: Path) -> None:
     )
     found = read(path, since=1767225603.0)
     assert [m["text"] for m in found.messages] == ["m4", "without a moment"]
+
+
+def test_a_clock_that_ran_ahead_does_not_say_when_the_last_message_was(tmp_path: Path) -> None:
+    """Everything said until then would be hidden from the run that goes on behind it."""
+    moments = ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00"]
+    path = written(tmp_path, *(said("odd", timestamp=moment) for moment in moments), said("real", number=3))
+    facts = examine(path)
+    assert facts.first_at == facts.last_at == "2026-01-01T00:00:03Z"
+    assert [m["text"] for m in read(path, since=1767225602.0).messages] == ["odd", "real"]
+    soon = datetime.fromtimestamp(time.time() + 3600, UTC).isoformat()
+    assert examine(written(tmp_path, said("a"), said("b", timestamp=soon))).last_at == soon
 
 
 @pytest.mark.shows("graph_read_transcript", 9)

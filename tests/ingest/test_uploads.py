@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import pytest_asyncio
 from app.access.service import accounts_of
 from app.context import Role
 from app.settings import IngestSettings, LimitSettings
+from app.store.control.queue import QueueStore
+from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from tests.conftest import Server
 from tests.gateway import Gateway, owner_token, running, settings_for
@@ -235,6 +237,65 @@ async def _cut(gateway: Gateway, path: str, content: bytes) -> None:
     await writer.drain()
     writer.close()
     await writer.wait_closed()
+
+
+@pytest.mark.parametrize("state", [TenantState.SUSPENDED, TenantState.DELETED])
+async def test_what_began_before_its_tenant_was_frozen_is_not_accepted_after_it(
+    gateway: Gateway, database: Database, state: TenantState
+) -> None:
+    """Fault 29: a slow upload would come back after the erasure."""
+    made, token = await _tenant(gateway, database)
+    folder = gateway.settings.run.folder / "tenants" / made.data
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"# Notes"
+        await _until(lambda: any(folder.glob("ingest/parts/*.new")))
+        await Tenants(database.control).set_state(made.id, state)
+        yield b" of Ada"
+
+    async with patient(gateway, token) as client:
+        answer = await client.put("/ingest/late.md", content=slowly())
+    said = answer.json()
+    assert (answer.status_code, said["reason"], said["retryable"]) == (503, "overloaded", True)
+    assert "try again in a few seconds" in said["message"]
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert (await QueueStore(database.control).usage(made.data)).files == 0
+
+
+async def test_an_upload_that_became_whole_while_its_tenant_was_moved_is_accepted_afterwards(
+    gateway: Gateway, database: Database
+) -> None:
+    made, token = await _tenant(gateway, database)
+    parts = gateway.settings.run.folder / "tenants" / made.data / "ingest" / "parts"
+    half = b"x" * 600_000
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield half
+        await _until(lambda: any(path.stat().st_size for path in parts.glob("*.bin")))
+        await Tenants(database.control).set_state(made.id, TenantState.MOVING)
+        yield half
+
+    async with patient(gateway, token) as client:
+        path = (await begin(client, 1_200_000, filename="late.txt")).headers["location"]
+        refused = await client.patch(path, headers={**PATCH, "Upload-Offset": "0"}, content=slowly())
+        assert (refused.status_code, refused.json()["retryable"]) == (503, True)
+        assert (await QueueStore(database.control).usage(made.data)).files == 0
+        await Tenants(database.control).set_state(made.id, TenantState.ACTIVE)
+        assert (await patch(client, path, 1_200_000, b"")).headers["graphkeep-state"] == "pending"
+
+
+async def _tenant(gateway: Gateway, database: Database) -> tuple[Tenant, str]:
+    """A tenant, and the token of its owner."""
+    accounts = accounts_of(gateway.settings, database)
+    made = await accounts.create_tenant(fresh_name("tenant"))
+    owner, _ = await accounts.add_user(fresh_email(), made.name, Role.OWNER)
+    return made, (await accounts.create_token(owner.email, made.name)).text
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 async def test_only_the_rest_of_a_transcript_is_sent(client: httpx2.AsyncClient) -> None:

@@ -193,6 +193,8 @@ RULES: Final[Mapping[int, Rule]] = {
             f"{_MOVING}test_restore.py::test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after",
             f"{_MOVING}test_restore.py::test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along",
             f"{_MOVING}test_restore.py::test_two_restores_at_once_do_not_mix",
+            f"{_MOVING}test_exchange.py::test_who_works_on_the_whole_graph_is_refused_once_it_moves",
+            "tests/store/control/test_moves.py::test_who_resumes_a_tenant_that_is_being_moved_does_not_reopen_it",
             "tests/access/test_authorize.py::test_a_tenant_that_moves_reads_on_and_refuses_writes_for_a_moment",
         ),
     ),

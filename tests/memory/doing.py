@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from app.context import TENANT_WIDE
+from app.contract import Json
 from app.memory.changing.tools import CHANGING
 from app.store.control.audit import Audit, AuditEntry
-from app.store.database import Database
+from app.store.database import Database, Writing
+from app.store.statement import Statement
 from tests.memory.conftest import Agent
 
 TOOLS: Final = {tool.name: tool for tool in CHANGING}
@@ -45,3 +50,41 @@ async def entries(database: Database, agent: Agent) -> list[AuditEntry]:
     """The tenant's audit trail, as one reads it who may read what the agent may."""
     readable = [*agent.layers, TENANT_WIDE]
     return await Audit(database.control).entries(agent.tenant, readable)
+
+
+@asynccontextmanager
+async def uncommitted(agent: Agent, *steps: tuple[Statement, Mapping[str, Any]]) -> AsyncIterator[None]:
+    """While the block runs, a write of the agent's has run these statements; at its end that is committed."""
+    call = agent.call("test")
+    session = agent.service.database.session(call.scope, deadline=call.deadline, request_id="uncommitted")
+    ran, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work(writing: Writing) -> Json:
+        for statement, parameters in steps:
+            await writing.run(statement, **parameters)
+        ran.set()
+        await go_on.wait()
+        return {}
+
+    writing = asyncio.create_task(session.write(work))
+    await asyncio.wait({writing, asyncio.create_task(ran.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield
+    finally:
+        go_on.set()
+        await writing
+
+
+async def one_waits(database: Database, agent: Agent) -> None:
+    """Until a transaction of the agent's tenant waits for a lock."""
+    async with asyncio.timeout(20), database.driver.session(database=database.name) as session:
+        while True:
+            result = await session.run(
+                "SHOW TRANSACTIONS YIELD status, metaData WHERE status STARTS WITH 'Blocked' AND metaData.tenant = $of "
+                "RETURN count(*) AS waiting",
+                of=agent.tenant,
+            )
+            row = await result.single()
+            if row is not None and row["waiting"]:
+                return
+            await asyncio.sleep(0.02)

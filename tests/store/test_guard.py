@@ -19,8 +19,9 @@ ALLOWED = (
     "RETURN 'SHOW USERS; CALL db.labels()' AS text // SHOW USERS\n",
     "MATCH (n:Entity) /* SET n.x = 1 */ WHERE n.`set` = 1 RETURN n AS `show`",
     "MATCH (a:Entity) WHERE EXISTS { (a)-->(:Entity {name: 'x'}) } RETURN a",
-    "MATCH (a:Entity) RETURN a.id, [(a)-[r]->(b) | b.name] AS names, COUNT { (a)-->() } AS degree",
-    "MATCH (a:Person|Project) WITH a, count(*) AS c MATCH (a)-->(b) RETURN b",
+    "MATCH (a:Entity) RETURN datetime.truncate('day', a.last_seen) AS day, toLower(a.name) + ' ' + a.id AS shown",
+    "MATCH (a:Entity) RETURN a.id, [(a:Entity)-[r]->(b) | b.name] AS names, COUNT { (a:Entity)-->() } AS degree",
+    "MATCH (a:Person|Project) WITH a, count(*) AS c MATCH (a:Entity)-->(b) RETURN b",
     "MATCH (a:Entity) RETURN a.id AS id UNION ALL MATCH (a:Alias) RETURN a.id AS id",
     "MATCH (n:Entity) RETURN n {.name, .id} AS m, CASE WHEN n.weight > 1 THEN 'a' ELSE 'b' END AS k",
     "OPTIONAL MATCH (n:Entity) WHERE n.name IS NOT NULL RETURN n",
@@ -38,6 +39,14 @@ REFUSED = (
     "MATCH (n:Entity) FOREACH (x IN [1] | SET n.x = x)",
     "MATCH (n:Entity) RETURN reduce(s = 'x', i IN range(1, 40) | s + s)",
     "RETURN 1; RETURN 2",
+    "RETURN replace('x', 'x', 'xx') AS x",
+    f"WITH 'x' AS s RETURN {'+'.join(['s'] * 10)} AS s",
+    *(
+        "RETURN genai.vector.encode('x', 'y') AS x",
+        "RETURN apoc.cypher.runFirstColumnMany('MATCH (n) RETURN n', {}) AS x",
+    ),
+    "RETURN `apoc`.`cypher`.runFirstColumnMany('x', {}) AS x",
+    "RETURN `size`('x') AS x",
     "RETURN 'a\\u0027 CALL db.labels() //' AS x",
     "RETURN 1 //\rSHOW USERS",
     "MATCH (ñ:Entity) RETURN ñ",
@@ -53,6 +62,7 @@ CONTROL = (
     *("MATCH (n:!Entity) RETURN n", "MATCH (n:%) RETURN n", "MATCH (n:$($l)) RETURN n", "MATCH (n:$any($l)) RETURN n"),
     "MATCH (n IS _User) RETURN n",
     "MATCH (a:Entity), (b) RETURN b",
+    "MATCH (a:Entity) MATCH (a) RETURN a",
     "MATCH (a:Entity)-->(m:(_User)) RETURN m",
     "WITH 1 AS by MATCH (n) RETURN n",
     "UNWIND [1] AS on MATCH (n) RETURN n",
@@ -75,6 +85,11 @@ CONFINED = (
     "MATCH (n:Entity {tenant: $tenant}), (m:Entity) RETURN m",
     "MATCH (n:Entity {tenant: $tenant}) RETURN [(m:Entity)-->(x) | x] AS others",
     "MATCH (n:Entity {tenant: $tenant}) WITH n.id AS id MATCH (m:Entity {id: id}) RETURN m",
+    "MATCH case = (m:Entity {tenant: $tenant}) WITH 1 AS x LIMIT 1 MATCH (m) RETURN m",
+    "MATCH (m:Entity {tenant: $tenant}) WITH m.case AS c WITH 1 AS z RETURN COLLECT { MATCH (m) RETURN m } AS a",
+    "MATCH (m:Entity {tenant: $tenant}) WITH m, 1 AS `ends` LIMIT 1 FILTER 2 > 1 * ends WITH 1 AS x MATCH (m) RETURN m",
+    "RETURN COLLECT { { MATCH (m:Entity {tenant: $tenant}) WITH 1 AS x LIMIT 1 MATCH (m) RETURN m } } AS a",
+    "RETURN COLLECT { WHEN true THEN { MATCH (m:Entity {tenant: $tenant}) WITH 1 AS x MATCH (m) RETURN m } } AS a",
 )
 
 
@@ -109,7 +124,8 @@ def test_for_one_tenant_each_path_is_fixed_to_it(query: str) -> None:
 def test_a_path_that_is_fixed_to_the_tenant_passes() -> None:
     guarded("MATCH (n:Entity {tenant: $tenant, id: 'a'})-[r]-(m) RETURN m", confined=True)
     guarded(
-        "MATCH (n:Entity {tenant: $tenant}) WITH n MATCH (n)-->(m) WHERE EXISTS { (m)-->() } RETURN m", confined=True
+        "MATCH (n:Entity {tenant: $tenant}) WITH n MATCH (n:Entity {tenant: $tenant})-->(m) RETURN m, count(*) AS many",
+        confined=True,
     )
 
 

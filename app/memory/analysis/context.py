@@ -57,7 +57,7 @@ async def build_context(database: Database, call: Call, arguments: ContextInput)
         figures(session),
         session.read(RECENT, since=since, limit=arguments.max_recent, most=_RULES),
         session.read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
-        pending(database, call),
+        pending(database.control.until(call.deadline, call.request_id), call.scope),
         _contradictions(database, call, arguments),
         _around(database, call, arguments),
     )

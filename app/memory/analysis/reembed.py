@@ -19,6 +19,7 @@ from app.memory.analysis.queries import COUNT_STALE, REWRITE_VECTORS, STALE
 from app.memory.analysis.schemas import ReembedInput
 from app.memory.compose import Stored, stored_entity
 from app.store.control.audit import Audit
+from app.store.control.standing import require_in_place
 from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database, Idempotency, TenantSession, Writing
 
@@ -219,7 +220,9 @@ class _Batches:
         ]
 
         async def work(writing: Writing) -> Json:
-            return {"done": (await writing.run(REWRITE_VECTORS, vectors=vectors, recipe=self._recipe))[0]["done"]}
+            done = (await writing.run(REWRITE_VECTORS, vectors=vectors, recipe=self._recipe))[0]["done"]
+            await require_in_place(writing.control(), self._session.scope.tenant)
+            return {"done": done}
 
         done = (await self._session.write(work))["done"]
         self._tally.passed.update(keys)

@@ -17,7 +17,11 @@ __all__ = ["noted", "once"]
 async def noted(
     writing: Writing, call: Call, target: str, layers: Collection[str], **detail: str | int | bool | None
 ) -> None:
-    """Append an entry for this call; ``layers`` are those that it changed, and only their readers see the entry."""
+    """Append an entry for this call; ``layers`` are those that it changed, and only their readers see the entry.
+
+    ``target`` and ``detail`` may be of what is remembered (ids, relations, the caller's reason): the search over all
+    tenants leaves them out of every action that begins with ``memory.``.
+    """
     await append_in(
         writing.control(),
         tenant=call.principal.tenant,

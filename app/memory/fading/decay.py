@@ -15,8 +15,9 @@ from typing import Any, Final
 from app.contract import Call, Cursor, Json
 from app.memory.changing.calls import noted, once
 from app.memory.changing.schemas import DecayInput
-from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS
+from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS, LOCK_FADING
 from app.settings import MemorySettings
+from app.store.control.standing import require_in_place
 from app.store.database import Database, Idempotency, TenantSession, Writing
 
 __all__ = ["FLOOR", "decay"]
@@ -72,6 +73,7 @@ async def decay(database: Database, settings: MemorySettings, call: Call, argume
         if not arguments.dry_run:
             figures = {name: answer[name] for name in ("nodes_decayed", "edges_decayed", "complete")}
             await noted(writing, call, "", call.scope.writable, **figures)
+            await require_in_place(writing.control(), call.scope.tenant)
         return answer
 
     return await session.write(work, idempotency=key)
@@ -131,8 +133,10 @@ async def _read(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, A
 
 async def _write(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, Any]:
     async def work(writing: Writing) -> Json:
+        await writing.run(LOCK_FADING, ids=batch["ids"])
         merged = (await writing.run(FADING_MERGED, **batch))[0] if _merges(session) else None
         copies = (await writing.run(FADE, **batch))[0]
+        await require_in_place(writing.control(), session.scope.tenant)
         return merged or copies
 
     return await session.write(work)

@@ -18,7 +18,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["FADE", "FADING", "FADING_MERGED", "IDS"]
+__all__ = ["FADE", "FADING", "FADING_MERGED", "IDS", "LOCK_FADING"]
 
 _DAY: Final = "86400"
 
@@ -111,6 +111,20 @@ IDS: Final = statement(
     }
     RETURN ids, exempt
     """,
+)
+
+# Whatever changes a relation takes the locks of both its ends first, so those of the starts hold their relations too:
+# what is read after this is what the fading replaces, and no boost or mention comes between.
+LOCK_FADING: Final = statement(
+    "memory.lock_fading",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    WITH n ORDER BY n.id, n.layer
+    SET n.times_mentioned = n.times_mentioned
+    RETURN count(n) AS locked
+    """,
+    writes=True,
 )
 
 FADING: Final = statement("memory.read_fading", _each("$layers", writes=False))

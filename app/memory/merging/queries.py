@@ -6,7 +6,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["LOOK", "LOOK_APART"]
+__all__ = ["HOLD", "LOOK", "LOOK_APART"]
 
 # SET takes the locks of both ends in the order of their ids, as every writer of relations does.
 _LOCKED: Final = """
@@ -92,6 +92,17 @@ LOOK_APART: Final = statement(
       RETURN min([n.layer, n.name]) AS clash
     }}
     RETURN moving, pieces, edges, still, clash[1] AS clash
+    """,
+    writes=True,
+)
+
+# MERGE takes the lock of the id in its partition: whoever makes an entity of this id has done so before, and then it
+# has a name, or waits until the new one is there.
+HOLD: Final = statement(
+    "memory.hold_id",
+    """
+    MERGE (n:Entity {tenant: $tenant, layer: $layer, id: $id})
+    RETURN n.name AS name
     """,
     writes=True,
 )

@@ -20,7 +20,7 @@ from app.memory.merging.divide import divide
 from app.memory.merging.ends import exact, parties
 from app.memory.merging.entity import lines
 from app.memory.merging.merge import ATTEMPTS, Lacking, ready
-from app.memory.merging.queries import LOOK_APART
+from app.memory.merging.queries import HOLD, LOOK_APART
 from app.memory.merging.schemas import UnmergeInput
 from app.memory.vectors import Vectors
 from app.store.database import Database, Writing
@@ -115,9 +115,13 @@ class _Divider:
         writable = set(self.call.scope.writable)
         kept = sorted(triple for triple, held in seen.moving.items() if not set(held) <= writable)
         before = await self.recording.before(writing, [seen.original.id], around=[self.apart.id], triples=seen.triples)
+        for key, image in before.records.items():
+            if key[0] == "entity" and key[2] == self.apart.id:
+                raise self._taken(image["properties"].get("name"))
         party = Party(self.apart.id, self.apart.name, self.apart.type)
         divided = divide(before.records, seen.original, party, seen.triples, gone=seen.gone)
         for layer in divided.layers() or [self._write_layer()]:
+            await self._hold(writing.into(layer))
             divided.found(party, layer, partition_token(self.call.scope.tenant, layer), datetime.now(UTC))
         warnings = ready(divided.drafts.values(), self.vectors, final=self.final)
         images = {key: draft.image(self.vectors) for key, draft in divided.drafts.items()}
@@ -150,6 +154,18 @@ class _Divider:
             "warnings": warnings,
         }
 
+    async def _hold(self, writing: Writing) -> None:
+        """Let nobody else make the new entity's copy in this layer. What was read before has no such copy."""
+        name = (await writing.run(HOLD, id=self.apart.id))[0]["name"]
+        if name is not None:
+            raise self._taken(name)
+
+    def _taken(self, name: str | None) -> Conflict:
+        return Conflict(
+            f"an entity with the id {self.apart.id!r} exists already ({name!r}). Give the new one a name that tells "
+            "them apart, or use graph_relate to connect the existing one. Nothing was applied."
+        )
+
     async def _seen(self, writing: Writing) -> _Seen:
         edges = self.arguments.edges_to_move
         named = {"Entity": self.arguments.entity_id}
@@ -169,10 +185,7 @@ class _Divider:
             )
         )[0]
         if self.apart.id == original or row["clash"] is not None:
-            raise Conflict(
-                f"an entity with the id {self.apart.id!r} exists already ({row['clash']!r}). Give the new one a name "
-                "that tells them apart, or use graph_relate to connect the existing one. Nothing was applied."
-            )
+            raise self._taken(row["clash"])
         moving: dict[Triple, list[str]] = {}
         for triple, layer in row["moving"]:
             moving.setdefault(tuple(triple), []).append(layer)

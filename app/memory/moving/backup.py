@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.context import Deadline, Scope
-from app.errors import InternalError
+from app.errors import InternalError, InvalidInput
+from app.memory.moving.records import Records
 from app.store.control.embedding import decision
 from app.store.control.tenants import Tenant
 from app.store.database import Database, TenantSession
 from app.store.moving.dump import Dump
-from app.store.moving.format import Counts, verified
+from app.store.moving.format import Counts, Summary, records, verified
 from app.store.moving.queries import COUNT_MERGED
 
 __all__ = ["BackedUp", "back_up"]
@@ -47,7 +48,8 @@ async def back_up(
     """Write ``<tenant>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
 
     Raises:
-        OSError: the folder takes no file. CallError: the database does not answer; no file is left then.
+        OSError: the folder takes no file. InternalError: it does not read as it should. CallError: the database does
+            not answer. No file is left then.
     """
 
     def opened(scope: Scope) -> TenantSession:
@@ -70,13 +72,24 @@ async def back_up(
                 shown(dump.seal.counts.nodes + dump.seal.counts.edges, total)
             file.flush()
             os.fsync(file.fileno())
-        summary = await asyncio.to_thread(verified, part)
+        summary = await asyncio.to_thread(_read_back, part)
         if summary.counts != dump.seal.counts:
             raise InternalError("the backup does not read as it was written; the disk may be failing")
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
     return BackedUp(path, summary.counts, dump.seal.size, dump.seal.file_sha256)
+
+
+def _read_back(part: Path) -> Summary:
+    """The file as a restore would read it, record for record."""
+    summary, reading = verified(part), Records()
+    for number, record in records(part):
+        try:
+            reading.rows(number, record)
+        except InvalidInput as error:
+            raise InternalError(f"no restore would take this backup, so it was not kept: {error.message}") from error
+    return summary
 
 
 def _created(part: Path) -> BinaryIO:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from app.context import Deadline, Scope
-from app.errors import CallError
+from app.errors import CallError, Conflict
 from app.settings import Settings
 from app.store.control.moves import Move, Moves
+from app.store.control.tenants import Tenant, Tenants
 from app.store.database import Database, TenantSession
 from app.store.moving.erase import erase_data
 from app.store.moving.load import Load
@@ -38,8 +39,10 @@ class Exchange:
     """Whether no gateway runs on this database: then nobody has to be waited for."""
     flipped: bool = False
 
-    async def freeze(self) -> None:
-        """Refuse the tenant's writes, and wait until none is under way.
+    async def freeze(self) -> Tenant:
+        """Refuse the tenant's writes, and wait until none is under way; the tenant as it stands then.
+
+        What may take longer than an ordinary write asks ``require_in_place`` before it commits, and is refused.
 
         Raises:
             Conflict: the move was given up by another process.
@@ -49,6 +52,10 @@ class Exchange:
         if not self.alone:
             await asyncio.sleep(_FOLLOW_SECONDS + self.settings.limits.write_seconds)
             await moves.beat(self.move)
+        tenant = await Tenants(self.database.control).by_id(self.move.tenant)
+        if tenant is None:
+            raise Conflict("this tenant was erased meanwhile. Nothing was applied.")
+        return tenant
 
     async def finish(self, layers: Collection[str], *, action: str) -> None:
         """Give the tenant what was filled.
@@ -84,14 +91,23 @@ async def exchange(database: Database, settings: Settings, tenant: str, *, alone
     finally:
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)
-        gone = move.before if made.flipped else move.id
-        if made.flipped:
-            await asyncio.to_thread(carry_files, settings, move.before, move.id)
-        else:
-            await moves.give_up(move.id)
-        if alone or not made.flipped:
-            await erase_data(database.control, gone)
-            await moves.forget(gone)
+        await _leave(made, moves)
+
+
+async def _leave(made: Exchange, moves: Moves) -> None:
+    """Erase the data id that is no longer wanted.
+
+    A commit that nobody acknowledged may have given the tenant the new one: that a move which could not be given up
+    is not finished must be seen, not guessed.
+    """
+    move, gone = made.move, made.move.id
+    if made.flipped or (not await moves.give_up(move.id) and await moves.arrived(move)):
+        await asyncio.to_thread(carry_files, made.settings, move.before, move.id)
+        if not made.alone:
+            return  # who reads at the old one goes on for a while; the gateway erases it
+        gone = move.before
+    await erase_data(made.database.control, gone)
+    await moves.forget(gone)
 
 
 async def erase_leftovers(database: Database, settings: Settings, *, abandoned_after: float | None = None) -> int:

@@ -50,8 +50,10 @@ class Unfinished:
 
     def discard(self) -> None:
         """Leave nothing of it."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+        try:
+            self._file.close()  # writes what is buffered: a full disk takes that no more than the rest
+        finally:
+            self._part.unlink(missing_ok=True)
 
 
 class Exports:
@@ -86,12 +88,36 @@ class Exports:
                 unfinished.discard()
             number += 1
 
-    def prune(self, keep: int, newest: str) -> tuple[int, int]:
-        """Remove all but the ``keep`` newest, ``newest`` being one of them; (removed, left)."""
-        held = sorted(self._held(), key=lambda path: (path.name != newest, -path.stat().st_mtime_ns, path.name))
-        for path in held[keep:]:
-            path.unlink(missing_ok=True)
+    def beyond(self, keep: int, newest: str) -> tuple[int, int]:
+        """How many :meth:`prune` would remove and leave."""
+        held = self._by_age(newest)
         return len(held[keep:]), len(held[:keep])
+
+    def prune(self, keep: int, newest: str) -> tuple[int, int]:
+        """Remove all but the ``keep`` newest, ``newest`` being one of them; (removed, left).
+
+        One that cannot be removed is left, and counted so: the next export tries again.
+        """
+        held, removed = self._by_age(newest), 0
+        for path in held[keep:]:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed, len(held) - removed
+
+    def lasting(self, keep: int) -> tuple[int, int]:
+        """(files, bytes) of the tenant's exports, whoever made them, but for one's own beyond the ``keep`` newest."""
+        going = {path.name for path in self._by_age()[keep:]}
+        sizes = [
+            _figures(path)[0]
+            for path in self._folder.parent.glob("*/*.jsonl")
+            if path.parent != self._folder or path.name not in going
+        ]
+        return len(sizes), sum(sizes)
+
+    def discard(self, name: str) -> None:
+        """Remove a file that was made in vain."""
+        (self._folder / name).unlink(missing_ok=True)
 
     def find(self, name: str) -> Path | None:
         """The file of that name, if this subject made it and may read all of it."""
@@ -100,8 +126,11 @@ class Exports:
 
     def listed(self) -> list[dict[str, str | int]]:
         """Names and sizes of the files that may be read, the newest first."""
-        held = sorted(self._held(), key=lambda path: (-path.stat().st_mtime_ns, path.name))
-        return [{"name": path.name, "size_bytes": path.stat().st_size} for path in held]
+        return [{"name": path.name, "size_bytes": _figures(path)[0]} for path in self._by_age()]
+
+    def _by_age(self, newest: str | None = None) -> list[Path]:
+        """The newest first, and ``newest`` before all others."""
+        return sorted(self._held(), key=lambda path: (path.name != newest, -_figures(path)[1], path.name))
 
     def _held(self) -> Iterator[Path]:
         return (path for path in self._folder.glob("*.jsonl") if _NAME.match(path.name) and self._reads(path))
@@ -120,3 +149,12 @@ class Exports:
             with contextlib.suppress(OSError):
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     part.unlink()
+
+
+def _figures(path: Path) -> tuple[int, int]:
+    """Bytes and nanoseconds of its last change; zeros of one that another call has just removed."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from app.context import TENANT_WIDE, Deadline, Scope
-from app.errors import InvalidInput
+from app.errors import Conflict, InvalidInput
 from app.graph.vocabulary import ENTITY_PROPERTIES
 from app.memory.census import Census
 from app.memory.compose import Stored, compose_entity, relation_fields
@@ -20,7 +20,7 @@ from app.memory.moments import moment_text, stored_moment
 from app.memory.moving.exchange import Exchange, exchange
 from app.memory.moving.gathering import Gathered, Known, Told, gather
 from app.memory.moving.records import EDGE_MOMENTS, NODE_MOMENTS, Records
-from app.memory.moving.restore import Batches, embedding_key
+from app.memory.moving.restore import Batches, embedding_key, held
 from app.memory.moving.sources import SOURCES, Bad
 from app.memory.plan import ALIAS_OF
 from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
@@ -28,6 +28,7 @@ from app.settings import Settings
 from app.store.control.tenants import Tenant
 from app.store.database import Database
 from app.store.moving.dump import Dump
+from app.store.moving.format import Counts
 from app.store.moving.load import Row
 from app.store.moving.queries import COUNT_STORED, RESOLVE
 
@@ -86,13 +87,13 @@ async def import_memory(
         raise _refusal(bad)
     key = await embedding_key(database)
     async with exchange(database, settings, tenant.id, alone=alone) as under_way:
-        await under_way.freeze()
+        tenant = await under_way.freeze()  # layers may have been added to it
         # What the names mean may have changed until the tenant stood still.
         if known != await _known(database, tenant, layer, asked):
             raise InvalidInput("the tenant's memory changed while the file was read. Nothing was applied; try again.")
         merging = _Merging(gathered, layer, key, frozenset(each.id for each in known.values()))
-        await _pour(under_way, tenant, merging, key, shown)
-        await _check(under_way, database, settings, tenant, merging)
+        poured = await _pour(under_way, tenant, merging, key, shown)
+        await _check(under_way, database, settings, tenant, merging, poured)
         await under_way.finish([layer], action="tenant.import")
     return Imported(
         entities=len(gathered.involved),
@@ -106,8 +107,8 @@ async def import_memory(
 
 async def _pour(
     under_way: Exchange, tenant: Tenant, merging: _Merging, key: str | None, shown: Callable[[int], None]
-) -> None:
-    """Copy what the tenant has, merged with what is new, page by page."""
+) -> Counts:
+    """Copy what the tenant has, merged with what is new, page by page; how many records it had."""
     batches, reading = Batches(under_way.load, shown), Records(vectors=key)
     layers = sorted(tenant.all_layers())
     dump = Dump(under_way.reading, under_way.move.before, layers, vectors=True)
@@ -123,6 +124,7 @@ async def _pour(
     for rows in (merging.nodes(), merging.aliases(), merging.edges()):
         await batches.add(rows)
     await batches.flush()
+    return dump.seal.counts
 
 
 class _Merging:
@@ -304,10 +306,11 @@ async def _known(database: Database, tenant: Tenant, layer: str, ids: Sequence[s
 
 
 async def _check(
-    under_way: Exchange, database: Database, settings: Settings, tenant: Tenant, merging: _Merging
+    under_way: Exchange, database: Database, settings: Settings, tenant: Tenant, merging: _Merging, poured: Counts
 ) -> None:
-    """Hold the whole against the tenant's quotas and the rules about names, before anyone sees it."""
-    layers = tenant.all_layers()
+    """Hold the whole against the tenant's quotas and the rules about names, and against what the tenant has and what
+    was made, before anyone sees it."""
+    layers = tenant.all_layers() | {merging.layer}
 
     def opened(scope: Scope, deadline: Deadline) -> Any:
         return database.session(scope, deadline=deadline, request_id="import")
@@ -319,6 +322,8 @@ async def _check(
     empty = replace(tally, entities=0, relations=0)
     census.check(empty, tenant.rules, entities=stored["nodes"], relations=stored["edges"])
     census.check_names(tally, merging.layer, *merging.names())
+    if Counts(**stored) != under_way.load.counts or Counts(**await held(database, tenant)) != poured:
+        raise Conflict("the tenant's memory changed while it was copied. Nothing was applied; try again.")
 
 
 def _refusal(bad: Sequence[Bad]) -> InvalidInput:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -35,6 +36,7 @@ _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 _OWN_KEYS: Final = 100
 """Property names beyond the documented ones that one file may bring: names live in the engine for ever."""
 _LONGEST_ID: Final = 2048
+_FADING: Final = 4
 
 
 class Records:
@@ -86,7 +88,7 @@ class Records:
         fields["times_mentioned"] = int(record.get("times_mentioned") or 0)
         described = {**(record.get("extra") or {}), **{key: value for key, value in fields.items() if _describes(key)}}
         fields |= search_fields(name, aliases, type_, described, fields.get("evidence_text") or "").stored()
-        fields |= self._vector(record)
+        fields |= self._vector(record) | _faded(record)
         id_ = _text(record, "id")
         values: dict[str, Any] = {"id": self._renamed(id_, name), "label": type_label(type_), "fields": fields}
         values |= {key: _moment(record, key) for key in NODE_MOMENTS}
@@ -96,7 +98,7 @@ class Records:
         return made
 
     def _edge(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        fields = self._properties(record, RELATION_PROPERTIES)
+        fields = self._properties(record, RELATION_PROPERTIES) | _faded(record)
         fields |= {key: _text(record, key) for key in _EDGE_PLAIN if record.get(key) is not None}
         fields["weight"] = _number(record, "weight")
         if record.get("past"):
@@ -168,6 +170,20 @@ def _number(record: Mapping[str, Any], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidInput(f"{key} is a number from 0 to 1.")
     return float(value)
+
+
+def _faded(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record that faded was computed from (see graph_decay's statements)."""
+    given = record.get("decay_state")
+    if given is None:
+        return {}
+    if not isinstance(given, list) or len(given) != _FADING or not all(map(_finite, given)):
+        raise InvalidInput(f"decay_state is {_FADING} numbers.")
+    return {"decay_state": [float(each) for each in given]}
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _moment(record: Mapping[str, Any], key: str) -> str | None:

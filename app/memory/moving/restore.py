@@ -75,14 +75,14 @@ async def restore(
             await under_way.load.check(summary.counts)
         else:
             await under_way.load.check(under_way.load.counts)
-        await _finish(under_way, database, tenant, reading, replace=replace)
+        await _finish(under_way, database, reading, replace=replace)
         return Restored(under_way.load.counts, reading.without_vector, tuple(sorted(reading.layers)))
 
 
-async def _finish(under_way: Exchange, database: Database, tenant: Tenant, reading: Records, *, replace: bool) -> None:
-    await under_way.freeze()
+async def _finish(under_way: Exchange, database: Database, reading: Records, *, replace: bool) -> None:
+    tenant = await under_way.freeze()
     if not replace:
-        await _require_empty(database, tenant)  # nobody wrote meanwhile
+        await _require_empty(database, tenant)  # nobody wrote meanwhile, nor into a layer that is new
     await under_way.finish(reading.layers, action="tenant.restore")
 
 

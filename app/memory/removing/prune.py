@@ -15,6 +15,7 @@ from app.memory.removing.queries import COPIES, FITTING
 from app.memory.removing.removal import Copy, Going, Triple, locked, removed
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
 from app.settings import MemorySettings
+from app.store.control.standing import require_in_place
 from app.store.database import Database, Writing
 from app.store.undo import Recording
 
@@ -67,6 +68,7 @@ async def prune(
         if undo_id is not None:
             figures = {name: answer[name] for name in ("nodes_pruned", "edges_pruned")}
             await noted(writing, call, "", going.layers(), reason=arguments.reason, undo_id=undo_id, **figures)
+            await require_in_place(writing.control(), call.scope.tenant)
         return answer
 
     for _ in range(_ATTEMPTS):

@@ -9,7 +9,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED"]
+__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "LOCK_REMOVAL", "REMOVE", "SEARCHED"]
 
 # Both lists in one order and whole, so that a page, its successors and an execution choose alike. A merged record fits
 # only if its writable copies do, so those are looked for first, and what is found is judged merged: a relation's state
@@ -101,6 +101,19 @@ ENDS: Final = statement(
     """,
 )
 
+# What goes and the ends that stay, in one order: their relations neither come nor go until the removal is done.
+LOCK_REMOVAL: Final = statement(
+    "memory.lock_removal",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    WITH n ORDER BY n.id, n.layer
+    SET n.times_mentioned = n.times_mentioned
+    RETURN count(n) AS locked
+    """,
+    writes=True,
+)
+
 # Whatever else is kept in the graph hangs on an entity by relationships to nodes of its own kinds: an entity that has
 # one stays, without the memory's relations. This is the one place that asks.
 _BACKED: Final = "EXISTS { MATCH (n)-[]-(x {tenant: $tenant, layer: n.layer}) WHERE NOT x:Entity }"
@@ -155,7 +168,7 @@ EVIDENCE: Final = statement(
     "memory.read_evidence",
     """
     UNWIND $ids AS id
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable AND n.evidence_text IS NOT NULL
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
     CALL (n) {
       MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
       WITH r ORDER BY r.last_confirmed DESC, type(r), startNode(r).id, endNode(r).id

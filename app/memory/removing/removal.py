@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from app.graph.entity import evidence_text, search_fields
 from app.memory.compose import stored_entity
-from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
+from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, LOCK_REMOVAL, REMOVE, SEARCHED
 from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording
@@ -77,7 +77,10 @@ class Going:
 
 
 async def locked(writing: Writing, recording: Recording, ids: Iterable[str], triples: Iterable[Triple]) -> Going:
-    """Lock what goes and all that changes with it, and read it.
+    """Lock what goes and all that changes with it, and read what goes.
+
+    The ends that stay are locked and not recorded: many calls mention them, each of which would stand in the way of
+    undoing this one. What is searched of them follows when it is undone.
 
     Raises:
         Conflict: more than one change may take away.
@@ -88,7 +91,8 @@ async def locked(writing: Writing, recording: Recording, ids: Iterable[str], tri
     every = sorted({*wanted, *aliases})
     ends = sorted(set(row["ends"]) - set(every))
     at = {end for triple in relations for end in triple[::2]}
-    before = await recording.before(writing, {*ends, *at}, around=every, triples=relations)
+    await writing.run(LOCK_REMOVAL, ids=sorted({*every, *ends, *at}))
+    before = await recording.before(writing, around=every, triples=relations)
     copies = [Copy(**copy) for copy in await writing.run(COPIES, ids=every)]
     return Going(every, relations, aliases, ends, before, copies)
 

@@ -13,18 +13,16 @@ from app.contract import Json
 from app.edge.answers import json_answer, problem
 from app.edge.context import context_of, with_context
 from app.errors import InternalError
-from app.memory.runs.shown import when
+from app.memory.pending import pending
 from app.memory.service import MemoryService
-from app.store.control.queue import QueueStore
 from app.store.control.runs import RunStore
 
-__all__ = ["PENDING", "Pending", "Under"]
+__all__ = ["PENDING", "PendingRoute", "Under"]
 
 PENDING: Final = "/pending"
 COOLDOWN_HOURS: Final = 4
 """Hours after a run in which nobody is told that more waits."""
 
-_HOUR: Final = 3_600_000
 _MINUTE: Final = 60_000
 
 
@@ -40,7 +38,7 @@ class Under:
         await self.app(with_context(scope, context_of(scope).calling(self._name)), receive, send)
 
 
-class Pending:
+class PendingRoute:
     """Answers with counts of what the caller's layers show, and the last and present run."""
 
     def __init__(self, service: MemoryService) -> None:
@@ -61,22 +59,10 @@ class Pending:
             raise InternalError("a request came past the stages that let it in")
         partition = scope_for(context.principal, None, writes=False)
         control = self._service.database.control.until(context.deadline, context.request_id)
-        queue = await QueueStore(control).summary(partition.tenant, partition.layers)
-        runs, now = RunStore(control), int(time.time() * 1000)
-        last = await runs.last(partition.tenant, partition.layers)
-        under_way = await runs.running(partition.tenant, partition.layers, now)
-        at = None if last is None else last.ended_at or last.begun_at
+        waiting, now = await pending(control, partition), int(time.time() * 1000)
+        under_way = await RunStore(control).running(partition.tenant, partition.layers, now)
         running = None
         if under_way is not None and under_way.kind != "capture":
             minutes = max(0, now - under_way.begun_at) // _MINUTE
             running = {"source": under_way.source or under_way.kind, "minutes": minutes}
-        return {
-            "ok": True,
-            "unprocessed_transcripts": queue.unprocessed_transcripts,
-            "pending_ingests": queue.pending,
-            "failed_ingests": queue.failed,
-            "last_dream_run": when(at),
-            "hours_since_last_dream": None if at is None else round(max(0, now - at) / _HOUR, 2),
-            "cooldown_hours": COOLDOWN_HOURS,
-            "running": running,
-        }
+        return {"ok": True, **waiting.work(), "cooldown_hours": COOLDOWN_HOURS, "running": running}

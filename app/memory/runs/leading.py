@@ -15,7 +15,7 @@ from app.memory.runs.schemas import RunInput
 from app.memory.runs.shown import mark_shown, run_shown
 from app.store.control.audit import append_in
 from app.store.control.run_events import RunEvent, RunEvents
-from app.store.control.runs import Run, RunStore, Watermark
+from app.store.control.runs import Run, RunStore, Watermark, mark_place
 from app.store.database import Database, Idempotency, Writing
 
 __all__ = ["Leading"]
@@ -92,14 +92,15 @@ class Leading:
         given = self._given
         run = beaten(await self._led(writing), self._now)
         mark, moved, warnings = await self._marked(writing, run)
-        run = replace(
-            run,
-            transcripts=run.transcripts + (mark is not None and moved.first),
-            entities=run.entities + (given.entities or 0 if moved.anything else 0),
-            edges=run.edges + (given.edges or 0 if moved.anything else 0),
-            documents=run.documents + (given.documents or 0),
-            errors=run.errors + (given.errors or 0),
-        )
+        if moved.anything:
+            run = replace(
+                run,
+                transcripts=run.transcripts + (mark is not None and moved.first),
+                entities=run.entities + (given.entities or 0),
+                edges=run.edges + (given.edges or 0),
+                documents=run.documents + (given.documents or 0),
+                errors=run.errors + (given.errors or 0),
+            )
         await self._runs.save(writing, self._call.scope.tenant, run)
         answer = self._answer(run, _GO_ON)
         if mark is not None:
@@ -145,13 +146,14 @@ class Leading:
                     field="session_id",
                 )
             return None, _Moved(False, True), []
-        place = self._call.scope.write_layer or ""
+        layers = tuple(sorted(set(run.layers) | readable(self._call)))
+        place = mark_place(self._call.scope.write_layer or "", layers)
         before = await self._runs.mark(writing, tenant, place, given.session_id)
         known = stored_moment(before.through or None) if before is not None else None
         behind = known is not None and given.through is not None and given.through < known
         mark = Watermark(
             session=given.session_id,
-            layers=tuple(sorted(set(run.layers) | readable(self._call))),
+            layers=layers,
             run=run.id,
             at=self._now,
             through=moment_text(known if behind or given.through is None else given.through) or "",

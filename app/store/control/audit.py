@@ -1,4 +1,9 @@
-"""The audit trail: who did what in which tenant, appended and never changed. It holds no secret and no memory text."""
+"""The audit trail: who did what in which tenant, appended and never changed. It holds no secret.
+
+Entries of the memory's tools hold what their tenant remembers: ids of entities, relations, reasons in a caller's words.
+They are whole in that tenant's own trail alone; the search over all tenants shows that there was such a change, by whom
+and when, and never what it was about.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ from app.store.statement import statement
 __all__ = ["Audit", "AuditEntry", "AuditQuery", "append_in"]
 
 LONGEST_LIST: Final = 500
+MEMORY: Final = "memory."
+"""How the actions begin whose target and detail are of what a tenant remembers."""
 
 APPEND = statement(
     "audit.append",
@@ -56,7 +63,16 @@ LIST = statement(
 )
 SEARCH = statement(
     "audit.search",
-    f"MATCH (a:_Audit) WHERE {_MATCHING} RETURN {_ENTRY} ORDER BY a.at DESC, a.id DESC LIMIT $limit",
+    f"""
+    MATCH (a:_Audit)
+    WHERE {_MATCHING}
+    WITH a ORDER BY a.at DESC, a.id DESC LIMIT $limit
+    WITH a, a.action STARTS WITH $covered AS covered
+    RETURN a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action,
+           CASE WHEN covered THEN '' ELSE a.target END AS target, a.layers AS layers,
+           CASE WHEN covered THEN '{{}}' ELSE a.detail END AS detail
+    ORDER BY at DESC, id DESC
+    """,
     control=True,
 )
 
@@ -182,6 +198,11 @@ class Audit:
         return [AuditEntry.of(row) for row in rows]
 
     async def search(self, query: AuditQuery = AuditQuery(), *, limit: int = 100) -> list[AuditEntry]:
-        """Entries of every tenant and of the gateway itself, newest first: for operators."""
-        rows = await self._control.read(SEARCH, limit=max(1, min(limit, LONGEST_LIST)), **query.parameters())
+        """Entries of every tenant and of the gateway itself, newest first: for operators.
+
+        Those of the memory's tools come without target and detail, since nothing tells their tenants of the search.
+        """
+        rows = await self._control.read(
+            SEARCH, covered=MEMORY, limit=max(1, min(limit, LONGEST_LIST)), **query.parameters()
+        )
         return [AuditEntry.of(row) for row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,14 @@ __all__ = ["ABANDONED_SECONDS", "Leftover", "Move", "Moves", "new_data_id"]
 ABANDONED_SECONDS: Final = 120.0
 """A move without a heartbeat for so long was interrupted."""
 
+# Each step takes this lock before it looks: of two that contradict each other, the later one finds what the other did.
+LOCK = statement("moves.lock_tenant", "MATCH (t:_Tenant {id: $of}) SET t.touched = $now", writes=True, control=True)
+LOCK_MOVED = statement(
+    "moves.lock_moved_tenant",
+    "MATCH (m:_Move {id: $id}) MATCH (t:_Tenant {id: m.tenant}) SET t.touched = $now",
+    writes=True,
+    control=True,
+)
 BEGIN = statement(
     "moves.begin",
     """
@@ -38,6 +46,7 @@ FREEZE = statement(
     "moves.freeze",
     """
     MATCH (t:_Tenant {id: $of, mover: $id})
+    SET t.frozen = true
     SET t.state = CASE WHEN t.state = 'active' THEN 'moving' ELSE t.state END
     RETURN t.state AS state
     """,
@@ -53,12 +62,12 @@ BEAT = statement(
 FLIP = statement(
     "moves.flip",
     """
-    MATCH (t:_Tenant {id: $of, mover: $id})
+    MATCH (t:_Tenant {id: $of, mover: $id}) WHERE t.state <> 'deleted'
     MATCH (m:_Move {id: $id, state: 'filling'})
     CREATE (old:_Move {id: t.data, tenant: $of, state: 'leaving', beat: $now, to: $id})
     SET t.data = $id, t.state = CASE WHEN t.state = 'moving' THEN 'active' ELSE t.state END,
         t.layers = t.layers + [layer IN $names WHERE NOT layer IN t.layers]
-    REMOVE t.mover
+    REMOVE t.mover, t.frozen
     DELETE m
     RETURN t.name AS name
     """,
@@ -98,12 +107,13 @@ GIVE_UP = statement(
     WITH m
     OPTIONAL MATCH (t:_Tenant {id: m.tenant, mover: $id})
     SET t.state = CASE WHEN t.state = 'moving' THEN 'active' ELSE t.state END
-    REMOVE t.mover
+    REMOVE t.mover, t.frozen
     RETURN m.id AS id
     """,
     writes=True,
     control=True,
 )
+ARRIVED = statement("moves.find_arrived", "MATCH (t:_Tenant {data: $id}) RETURN t.id AS id", control=True)
 STALE = statement(
     "moves.list_abandoned",
     "MATCH (m:_Move {state: 'filling'}) WHERE m.beat < $before RETURN m.id AS id ORDER BY id",
@@ -163,6 +173,7 @@ class Moves:
         new = new_data_id()
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK, of=tenant, now=_now())
             return await writing.run(BEGIN, of=tenant, id=new, now=_now())
 
         rows = await self._control.write(work)
@@ -174,12 +185,18 @@ class Moves:
         return Move(new, tenant, rows[0]["data"])
 
     async def freeze(self, move: Move) -> None:
-        """Refuse the tenant's writes from now on; replicas follow within 5 seconds.
+        """Refuse the tenant's writes until the move ends; replicas follow within 5 seconds.
 
         Raises:
             Conflict: the move was given up meanwhile.
         """
-        await self._held(FREEZE, move, of=move.tenant)
+
+        async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK, of=move.tenant, now=_now())
+            return await writing.run(FREEZE, of=move.tenant, id=move.id)
+
+        if not await self._control.write(work):
+            raise _given_up()
 
     async def beat(self, move: Move) -> None:
         """Say that the move goes on.
@@ -187,7 +204,8 @@ class Moves:
         Raises:
             Conflict: it was given up meanwhile.
         """
-        await self._held(BEAT, move, now=_now())
+        if not await self._control.write(lambda writing: writing.run(BEAT, id=move.id, now=_now())):
+            raise _given_up()
 
     async def flip(self, move: Move, layers: Collection[str], *, actor: str, action: str) -> None:
         """Make the new data id the tenant's own, with ``layers`` beside those it has; in one small transaction.
@@ -197,6 +215,7 @@ class Moves:
         """
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK, of=move.tenant, now=_now())
             rows = await writing.run(FLIP, of=move.tenant, id=move.id, now=_now(), names=sorted(set(layers) - {""}))
             if rows:
                 await writing.run(CARRY, old=move.before, id=move.id)
@@ -211,9 +230,21 @@ class Moves:
         if not await self._control.write(work):
             raise _given_up()
 
-    async def give_up(self, move_id: str) -> None:
-        """End a move that is not finished: the tenant stays as it is, what was filled is left to be erased."""
-        await self._control.write(lambda writing: writing.run(GIVE_UP, id=move_id, now=_now()))
+    async def give_up(self, move_id: str) -> bool:
+        """End a move that is not finished: the tenant stays as it is, what was filled is left to be erased.
+
+        False: it had ended, and nobody may take from that that its data id is unused.
+        """
+
+        async def work(writing: Writing) -> list[dict[str, Any]]:
+            await writing.run(LOCK_MOVED, id=move_id, now=_now())
+            return await writing.run(GIVE_UP, id=move_id, now=_now())
+
+        return bool(await self._control.write(work))
+
+    async def arrived(self, move: Move) -> bool:
+        """Whether a tenant lives on the new data id. Of a move that has ended the answer stays as it is."""
+        return bool(await self._control.read(ARRIVED, id=move.id))
 
     async def abandoned(self, *, older_than: float = ABANDONED_SECONDS) -> list[str]:
         """Moves without a heartbeat for so many seconds."""
@@ -232,14 +263,6 @@ class Moves:
     async def forget(self, data: str) -> None:
         """Nothing is left of this data id."""
         await self._control.write(lambda writing: writing.run(DONE, id=data))
-
-    async def _held(self, change: Any, move: Move, **parameters: Any) -> None:
-        if not await self._control.write(lambda writing: writing.run(change, id=move.id, **parameters)):
-            raise _given_up()
-
-
-def _rekeyed(item: Mapping[str, Any], data: str) -> dict[str, Any]:
-    return {"item": item["item"], "key": item_key(data, item["layer"], item["name"], item["sha256"])}
 
 
 def _given_up() -> Conflict:

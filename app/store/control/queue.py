@@ -22,7 +22,6 @@ from app.store.control.queue_statements import (
     CLAIM_CONVERSION,
     COMPLETED,
     CURSORS,
-    ERASE,
     FAILED,
     FIND,
     GIVEN_UP,
@@ -247,15 +246,6 @@ class QueueStore:
     async def give_up(self, *, now: float, claims: int, reason: str) -> int:
         """Put aside what runs have claimed ``claims`` times and never completed; how many."""
         return len(await self._changed(GIVEN_UP, now=now, claims=claims, reason=reason))
-
-    async def erase(self, tenant: str) -> int:
-        """Remove every item of a tenant; how many went."""
-        gone = 0
-        while True:
-            rows = await self._control.write(lambda writing: writing.run(ERASE, of=tenant))
-            if not rows[0]["gone"]:
-                return gone
-            gone += int(rows[0]["gone"])
 
     async def _items(self, statement: Statement, /, **parameters: Any) -> list[Item]:
         return [Item.of(row["item"]) for row in await self._control.read(statement, **parameters)]

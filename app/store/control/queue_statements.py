@@ -11,7 +11,6 @@ __all__ = [
     "CLAIM_CONVERSION",
     "COMPLETED",
     "CURSORS",
-    "ERASE",
     "FAILED",
     "FIND",
     "GIVEN_UP",
@@ -198,12 +197,6 @@ GIVEN_UP = statement(
     SET i.state = 'failed', i.reason = $reason, i.lease = null, i.updated_at = $now
     RETURN properties(i) AS item
     """,
-    writes=True,
-    control=True,
-)
-ERASE = statement(
-    "queue.erase",
-    "MATCH (i:_IngestItem {tenant: $of}) WITH i LIMIT 1000 DELETE i RETURN count(*) AS gone",
     writes=True,
     control=True,
 )

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["LEARNING", "Kind", "Run", "RunStore", "State", "Watermark", "new_run_id"]
+__all__ = ["LEARNING", "Kind", "Run", "RunStore", "State", "Watermark", "mark_place", "new_run_id"]
 
 Kind = Literal["dream", "bootstrap", "weekly-maintenance", "capture"]
 State = Literal["running", "completed", "aborted", "expired"]
@@ -148,7 +148,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How far one conversation was read into one layer; ``at`` is when that was said, Unix milliseconds."""
+    """How far one conversation was read into one layer by who reads ``layers``; ``at`` is when that was said, Unix
+    milliseconds."""
 
     session: str
     layers: tuple[str, ...]
@@ -165,6 +166,14 @@ class Watermark:
 def new_run_id() -> str:
     """An id that no run has."""
     return f"run-{secrets.token_hex(8)}"
+
+
+def mark_place(layer: str, layers: Collection[str]) -> str:
+    """Where the watermarks stand of who writes to ``layer`` and reads ``layers``.
+
+    Who may read less keeps watermarks of their own: one that was moved under more layers would tell them of it.
+    """
+    return "\n".join((layer, *sorted(layers)))
 
 
 class RunStore:
@@ -229,7 +238,7 @@ class RunStore:
         return next((run for run in found if run.state_at(now) == "running"), None)
 
     async def mark(self, writing: Writing, tenant: str, place: str, session: str) -> Watermark | None:
-        """The watermark of a conversation in the layer ``place``, under its lock; None if it was never read."""
+        """The watermark of a conversation at a :func:`mark_place`, under its lock; None if it was never read there."""
         found = (await writing.run(MARK, owner=tenant, place=place, session=session))[0]["mark"]
         return _watermark(found) if "at" in found else None
 

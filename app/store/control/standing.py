@@ -65,7 +65,7 @@ async def _standing(writing: Writing, data: str) -> tuple[str | None, bool]:
 
 def _away() -> Overloaded:
     return Overloaded(
-        "this tenant's data is being restored, or it was suspended meanwhile. Nothing was applied; try again in a few "
-        "seconds.",
+        "this tenant's data is being restored, or it was suspended meanwhile. Nothing more was applied; try again "
+        "in a few seconds.",
         retry_after_ms=RETRY_MS,
     )

@@ -48,7 +48,12 @@ BY_NAME = statement("tenants.by_name", f"MATCH (t:_Tenant {{key: $key}}) RETURN 
 ALL = statement("tenants.all", f"MATCH (t:_Tenant) RETURN {_FIELDS} ORDER BY t.key, t.id", control=True)
 SET_STATE = statement(
     "tenants.set_state",
-    f"MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted' SET t.state = $state RETURN {_FIELDS}",
+    f"""
+    MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted'
+    SET t.touched = $now
+    SET t.state = CASE WHEN $state = 'active' AND t.frozen THEN 'moving' ELSE $state END
+    RETURN {_FIELDS}
+    """,
     writes=True,
     control=True,
 )
@@ -221,13 +226,14 @@ class Tenants:
     async def set_state(self, tenant_id: str, state: TenantState) -> Tenant | None:
         """Change what the tenant's tokens are good for; every replica follows within seconds.
 
-        A deleted tenant stays deleted (None), and its name is free again.
+        A deleted tenant stays deleted (None), and its name is free again. One whose data is being exchanged takes
+        no writes before that has ended, whoever makes it active.
         """
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
             if state is TenantState.DELETED:
                 return await writing.run(DELETE, id=tenant_id)
-            return await writing.run(SET_STATE, id=tenant_id, state=state.value)
+            return await writing.run(SET_STATE, id=tenant_id, state=state.value, now=_now())
 
         rows = await self._control.write(work)
         return Tenant.of(rows[0]) if rows else None

@@ -38,8 +38,10 @@ EDGE_FIELDS: Final = (
 )
 """What a record shows beside ``props``: the fields of the contract."""
 
-_NODE_OWN: Final = frozenset({*NODE_FIELDS, "aliases", "extra", "evidence_text", "embedding", "embedding_of"})
-_EDGE_OWN: Final = frozenset({*EDGE_FIELDS, "ended_at", "extra", "past"})
+_FADED: Final = "decay_state"
+"""What a record that faded holds beside its weight: without it what was restored would fade a second time."""
+_NODE_OWN: Final = frozenset({*NODE_FIELDS, "aliases", "extra", "evidence_text", "embedding", "embedding_of", _FADED})
+_EDGE_OWN: Final = frozenset({*EDGE_FIELDS, "ended_at", "extra", "past", _FADED})
 
 Opener = Callable[[Scope], TenantSession]
 
@@ -216,6 +218,8 @@ def _others(values: Mapping[str, Any], moments: set[str], own: frozenset[str]) -
     """The properties beyond ``own``: ``props`` are native ones, ``moments`` names those among them that are moments."""
     props = {key: value for key, value in sorted(values.items()) if key not in own}
     found: dict[str, Any] = {"props": props}
+    if values.get(_FADED):
+        found[_FADED] = values[_FADED]
     if marked := sorted(moments & props.keys()):
         found["moments"] = marked
     if values.get("extra"):

@@ -88,19 +88,23 @@ FORGET: Final = statement(
     control=True,
 )
 
-# Every property of every record and relation but vectors: an id anywhere in a text or a list of texts.
+# Every property of every record and relation but vectors: an id anywhere in a text or a list of texts. What another
+# tenant wrote is theirs, also where it names this one: else a text of theirs could block an erasure, or an erasure
+# take a line of theirs away.
 SCAN: Final = statement(
     "erasing.find_traces",
     """
     CALL () {
       MATCH (n)
-      WHERE any(k IN keys(n) WHERE k <> 'embedding' AND
-        CASE WHEN n[k] IS :: STRING THEN any(id IN $ids WHERE n[k] CONTAINS id)
-             WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
+      WHERE coalesce(n.tenant, '') IN $ids + ['']
+        AND any(k IN keys(n) WHERE k <> 'embedding' AND
+          CASE WHEN n[k] IS :: STRING THEN any(id IN $ids WHERE n[k] CONTAINS id)
+            WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
       RETURN coalesce(head(labels(n)), '(no label)') AS kind, count(*) AS many
       UNION ALL
       MATCH ()-[r]->()
-      WHERE any(k IN keys(r) WHERE CASE WHEN r[k] IS :: STRING THEN any(id IN $ids WHERE r[k] CONTAINS id)
+      WHERE coalesce(r.tenant, '') IN $ids + ['']
+        AND any(k IN keys(r) WHERE CASE WHEN r[k] IS :: STRING THEN any(id IN $ids WHERE r[k] CONTAINS id)
            WHEN r[k] IS :: LIST<STRING> THEN any(x IN r[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
       RETURN type(r) AS kind, count(*) AS many
     }
@@ -115,7 +119,8 @@ KINDS: Final = statement(
     "erasing.list_traces",
     """
     MATCH (n:$any($labels))
-    WHERE any(k IN keys(n) WHERE any(id IN $ids WHERE
+    WHERE coalesce(n.tenant, '') IN $ids + ['']
+      AND any(k IN keys(n) WHERE any(id IN $ids WHERE
       CASE WHEN n[k] IS :: STRING THEN n[k] CONTAINS id
            WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE x CONTAINS id) ELSE false END))
     RETURN DISTINCT head(labels(n)) AS kind ORDER BY kind
@@ -126,7 +131,8 @@ TRACES: Final = statement(
     "erasing.erase_traces",
     """
     MATCH (n:$($label))
-    WHERE any(k IN keys(n) WHERE k <> 'embedding' AND any(id IN $ids WHERE
+    WHERE coalesce(n.tenant, '') IN $ids + ['']
+      AND any(k IN keys(n) WHERE k <> 'embedding' AND any(id IN $ids WHERE
       CASE WHEN n[k] IS :: STRING THEN n[k] CONTAINS id
            WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE x CONTAINS id) ELSE false END))
     WITH n LIMIT $limit

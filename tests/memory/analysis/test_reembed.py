@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.context import Deadline
-from app.errors import EmbeddingUnavailable, Forbidden
+from app.errors import EmbeddingUnavailable, Forbidden, Overloaded
 from app.memory.analysis import reembed as module
 from app.memory.analysis.schemas import ReembedInput
 from app.memory.service import MemoryService
@@ -120,6 +120,21 @@ async def test_without_a_model_it_says_so_and_one_that_stops_leaves_the_rest(
     embedder.identity = None
     with pytest.raises(EmbeddingUnavailable):
         await do(agent, "graph_reembed")
+
+
+@pytest.mark.shows("graph_reembed", 6)
+async def test_a_data_id_that_was_left_meanwhile_gets_no_vector(agent: Agent, database: Database) -> None:
+    """Partition rule 22."""
+    await agent.batch([entity("Ann")])
+    await _forget(database, agent.tenant, None)
+    async with database.driver.session() as session:
+        left = "CREATE (m:_Move {id: $of, state: 'leaving', beat: 0, to: 'd', tenant: $of})"
+        await (await session.run(left, of=agent.tenant)).consume()
+        with pytest.raises(Overloaded, match="try again"):
+            await do(agent, "graph_reembed")
+        await (await session.run("MATCH (m:_Move {id: $of}) DELETE m", of=agent.tenant)).consume()
+    assert not any(of for of, _ in (await _vectors(database, agent.tenant)).values())
+    assert (await do(agent, "graph_reembed"))["embedded"] == 1
 
 
 @pytest.mark.shows("graph_reembed", 7)

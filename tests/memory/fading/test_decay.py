@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ import pytest
 from app.context import Deadline
 from app.contract import Call
 from app.errors import Conflict
+from app.memory.changing.queries import ADJUST
 from app.memory.changing.tools import CHANGING
+from app.memory.queries import LOCK
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
 from app.store.database import Database
 from tests.memory.conftest import Agent
-from tests.memory.doing import backdate, do, entries
+from tests.memory.doing import backdate, do, entries, one_waits, uncommitted
 
 
 async def _weights(agent: Agent) -> dict[str, float]:
@@ -107,6 +111,32 @@ async def test_what_is_said_or_boosted_starts_anew_and_what_is_weakened_goes_on(
     for target in ("boosted", "said", "weakened"):
         assert now[f"/ann USES {target}"] == pytest.approx(start[f"/ann USES {target}"] * 0.997**10)
     assert now["/ann USES left"] == pytest.approx(0.8 * 0.997**60)
+
+
+@pytest.mark.shows("graph_decay", 4)
+@pytest.mark.parametrize("layers", [("",), ("", "a")])
+async def test_a_boost_or_a_mention_that_comes_while_things_fade_is_kept(
+    service: MemoryService, tenant: str, database: Database, layers: tuple[str, ...]
+) -> None:
+    """W-M18: what fades is read under the locks that whatever strengthens it takes too."""
+    agent = Agent(service, tenant, layers, layers[-1])
+    await agent.batch(
+        [{"name": name, "type": "Concept", "properties": {"confidence": 0.8}} for name in ("Ann", "Vim")],
+        [{"from": "Ann", "to": "Vim", "relation": "USES", "weight": 0.5}],
+    )
+    await backdate(database, agent, 50)
+    boosted = {"ids": ["ann", "vim"], "source": "ann", "relation": "USES", "target": "vim", "change": 0.4}
+    now = datetime.now(UTC)
+    mentioned = {"ends": [{"id": "ann", "name": "Ann", "type": "Concept"}], "pairs": [], "rivals": [], "now": now}
+    async with uncommitted(agent, (ADJUST, {**boosted, "confirms": True, "now": now}), (LOCK, mentioned)):
+        fading = asyncio.create_task(do(agent, "graph_decay"))
+        await one_waits(database, agent)
+    told = await fading
+    held = await _weights(agent)
+    assert held[f"{layers[-1]}/ann USES vim"] == 0.9
+    assert held[f"{layers[-1]}/ann"] == 0.8
+    assert held[f"{layers[-1]}/vim"] < 0.8
+    assert (told["nodes_decayed"], told["edges_decayed"]) == (1, 0)
 
 
 @pytest.mark.shows("graph_decay", 5)

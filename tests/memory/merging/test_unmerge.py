@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from app.errors import Conflict, Forbidden, InvalidInput, NotFound, QuotaExceeded
+from app.memory.queries import LOCK, WRITE
 from app.memory.service import MemoryService
 from app.store.control.audit import Audit
 from app.store.database import Database
 from tests.memory.conftest import Agent, Packaged, settings
+from tests.memory.doing import one_waits, uncommitted
 from tests.memory.merging.conftest import Team, do, everything, merge, undo
 
 SUN = {"other_entity_id": "sun", "relation_type": "RELATED_TO", "direction": "out"}
@@ -98,6 +102,25 @@ async def test_an_id_that_is_taken_is_a_conflict_with_words(mixed: Agent, databa
         with pytest.raises(Conflict, match=r"exists already .* Give the new one a name"):
             await unmerge(mixed, SUN, new_entity_name=name)
     assert await everything(database, mixed) == before
+
+
+@pytest.mark.shows("graph_unmerge", 4)
+async def test_an_entity_that_arises_meanwhile_is_a_conflict_and_stays_as_it_was_made(
+    mixed: Agent, database: Database
+) -> None:
+    """Kind 17: it was looked for before any lock was taken, and what another call made of the id was overwritten."""
+    made = {"id": "planet-mercury", "name": "planet mercury", "type": "Concept"}
+    asked = {"ends": [made], "pairs": [], "rivals": [], "now": datetime.now(UTC)}
+    entity = {"id": "planet-mercury", "label": "Concept", "fields": {"times_mentioned": 1, "content": "said just now"}}
+    written = {"entities": [entity], "aliases": [], "changed": [], "created": []}
+    async with uncommitted(mixed, (LOCK, asked), (WRITE, written)):
+        apart = asyncio.create_task(unmerge(mixed, SUN))
+        await one_waits(database, mixed)
+    with pytest.raises(Conflict, match=r"'planet-mercury' exists already \('planet mercury'\)"):
+        await apart
+    found = await mixed.entity("planet mercury")
+    assert (found["type"], found["edge_count"], found["properties"]) == ("Concept", 0, {"content": "said just now"})
+    assert ("mercury", "RELATED_TO", "sun") in await mixed.edges("Mercury")
 
 
 @pytest.mark.shows("graph_unmerge", 5)

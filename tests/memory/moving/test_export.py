@@ -14,11 +14,12 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from app.errors import Overloaded
+from app.errors import Overloaded, QuotaExceeded
 from app.memory.moving.export import export
 from app.memory.moving.exports import Exports
 from app.memory.moving.schemas import ExportInput
 from app.memory.service import MemoryService
+from app.store import idempotency
 from app.store.database import Database
 from app.store.moving.dump import Dump
 from app.store.moving.format import verified
@@ -164,6 +165,89 @@ async def test_an_export_that_fails_leaves_no_file(
         with pytest.raises(Overloaded, match="Nothing was kept"):
             await exported(Agent(service, tenant, LAYERS, "work"))
     assert [path for path in folder_of(tenant).rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.shows("graph_export", 8, 10)
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_an_older_export_that_cannot_be_removed_is_left_and_the_new_one_is_there(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    await exported(agent)
+
+    def stuck(self: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", stuck)
+        answer = await exported(agent, keep=1, idempotency_key=key)
+    assert (answer["pruned"], answer["retained"]) == (0, 2)
+    assert len([*folder_of(tenant).glob("*/*.jsonl")]) == 2
+    assert (await exported(agent, keep=1))["pruned"] == 2
+
+
+@pytest.mark.shows("graph_export", 10, 13)
+async def test_an_export_whose_answer_is_not_recorded_leaves_no_file_and_removes_none(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    first = await exported(agent)
+
+    async def refused(*_: object) -> None:
+        raise Overloaded("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.store.session.record", refused)
+        with pytest.raises(Overloaded, match="no room"):
+            await exported(agent, keep=1, idempotency_key="k")
+    assert [path.name for path in folder_of(tenant).rglob("*") if path.is_file()] == [first["backup_file"]]
+    assert (await exported(agent, keep=1, idempotency_key="k"))["pruned"] == 1
+
+
+@pytest.mark.shows("graph_export", 13)
+async def test_a_transaction_that_is_repeated_writes_one_file(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    recorded, attempts = idempotency.record, []
+
+    async def cut_off(*given: Any) -> None:
+        attempts.append(given)
+        if len(attempts) == 1:
+            raise ConnectionResetError
+        await recorded(*given)
+
+    monkeypatch.setattr("app.store.session.record", cut_off)
+    answer = await exported(agent, idempotency_key="k")
+    assert len(attempts) == 2
+    assert [path.name for path in folder_of(tenant).rglob("*") if path.is_file()] == [answer["backup_file"]]
+
+
+@pytest.mark.shows("graph_export", 8)
+async def test_exports_count_among_the_files_of_the_tenant(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    size = (await exported(agent))["size_bytes"]
+    _allow(service, monkeypatch, quota_file_bytes=2 * size + size // 2)
+    assert (await exported(agent, subject="somebody else"))["retained"] == 1
+    with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILE_BYTES"):
+        await exported(agent)
+    assert len([path for path in folder_of(tenant).rglob("*") if path.is_file()]) == 2
+    assert (await exported(agent, keep=1))["pruned"] == 1
+    _allow(service, monkeypatch, quota_files=2)
+    with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILES"):
+        await exported(agent)
+    assert (await exported(agent, keep=1))["retained"] == 1
+
+
+def _allow(service: MemoryService, monkeypatch: pytest.MonkeyPatch, **quotas: int) -> None:
+    ingest = service.settings.ingest.model_copy(update=quotas)
+    monkeypatch.setattr(service, "settings", service.settings.model_copy(update={"ingest": ingest}))
 
 
 @pytest.mark.shows("graph_export", 13)

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from app.context import Deadline, Scope
-from app.contract import Json
 from app.errors import Forbidden, InvalidInput, NotFound, QuotaExceeded
 from app.memory.service import MemoryService
-from app.store.database import Database, Writing
-from app.store.undo import Recording
+from app.store.database import Database
 from tests.memory.conftest import Agent, settings
 from tests.memory.doing import do, entries
-
-
-async def undone(agent: Agent, undo_id: str) -> None:
-    """Undo a change, as graph_undo does."""
-    scope = Scope(agent.tenant, agent.layers, (agent.write or "",), agent.write, "user")
-    session = agent.service.database.session(scope, deadline=Deadline.after(20), request_id="undo")
-    recording = Recording(scope, "graph_undo", days=1)
-
-    async def work(writing: Writing) -> Json:
-        await recording.undo(writing, undo_id)
-        return {}
-
-    await session.write(work)
+from tests.memory.merging.conftest import undo
 
 
 async def _told(agent: Agent) -> None:
@@ -69,10 +54,37 @@ async def test_what_was_deleted_comes_back_whole(agent: Agent) -> None:
     await _told(agent)
     before = (await agent.entity("Ann"), await agent.entity("Bob"), await agent.edges("Ann"))
     answer = await do(agent, "graph_delete", entity_id="Ann")
-    await undone(agent, answer["undo_id"])
+    await undo(agent, answer["undo_id"])
     assert (await agent.entity("Ann"), await agent.entity("Bob"), await agent.edges("Ann")) == before
     assert len((await agent.entities(search="modal style"))["entities"]) == 2
     assert "Ann" in [seed["name"] for seed in (await agent.search("Ann"))["seeds"]]
+
+
+@pytest.mark.shows("graph_delete", 5)
+@pytest.mark.shows("graph_undo", 5)
+async def test_mentions_of_a_neighbour_do_not_stand_in_the_way_of_undoing(agent: Agent) -> None:
+    """What was said since stays, and what is searched of the neighbour follows each time."""
+
+    async def met() -> list[str]:
+        return [found["id"] for found in (await agent.entities(search="met Ann"))["entities"]]
+
+    await _told(agent)
+    answer = await do(agent, "graph_delete", entity_id="Ann")
+    await agent.relate("Bob", "USES", "Vim", evidence="Bob tries modes")
+    assert "bob" not in await met()
+    back = await undo(agent, answer["undo_id"])
+    assert {"ann", "bob"} <= set(await met())
+    assert set(await agent.edges("Bob")) == {
+        ("bob", "USES", "emacs"),
+        ("bob", "USES", "vim"),
+        ("bob", "KNOWS", "ann"),
+    }
+    await agent.relate("Bob", "USES", "Make", evidence="Bob builds")
+    await undo(agent, back["undo_id"])
+    assert not (await agent.entities(id="Ann"))["found"]
+    assert "bob" not in await met()
+    for said in ("tries modes", "Bob builds", "hums"):
+        assert "bob" in [found["id"] for found in (await agent.entities(search=said))["entities"]]
 
 
 @pytest.mark.shows("graph_delete", 6)

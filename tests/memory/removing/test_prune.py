@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import Conflict, InvalidInput
 from app.memory.service import MemoryService
 from app.store.database import Database
 from tests.memory.conftest import Agent
 from tests.memory.doing import backdate, do, entries
-from tests.memory.removing.test_delete import undone
+from tests.memory.merging.conftest import undo
 
 
 def _entity(name: str, confidence: float, type_: str = "Concept", **properties: Any) -> dict[str, Any]:
@@ -126,9 +126,26 @@ async def test_what_was_pruned_comes_back_whole(agent: Agent, database: Database
     names = ("strong", "other", "weak", "weaker", "alone")
     before = [await agent.entity(name) for name in names], await agent.edges("strong"), await agent.stats()
     done = await do(agent, "graph_prune", mode="execute")
-    await undone(agent, done["undo_id"])
+    await undo(agent, done["undo_id"])
     assert ([await agent.entity(name) for name in names], await agent.edges("strong"), await agent.stats()) == before
     assert len((await agent.entities(search="faint whisper"))["entities"]) == 2
+
+
+@pytest.mark.shows("graph_prune", 8)
+async def test_mentions_of_what_stayed_do_not_stand_in_the_way_of_undoing(agent: Agent) -> None:
+    await _faded(agent)
+    done = await do(agent, "graph_prune", mode="execute", include_orphans=False)
+    await agent.relate("strong", "USES", "other", weight=0.9, evidence="said since")
+    with pytest.raises(Conflict, match="relation strong→USES→other is new"):
+        await undo(agent, done["undo_id"])
+    await do(agent, "graph_delete", entity_id="other")
+    await agent.relate("strong", "USES", "held", weight=0.9, evidence="said since")
+    with pytest.raises(Conflict, match="entity 'other' is gone"):
+        await undo(agent, done["undo_id"])
+    await agent.relate("strong", "KNOWS", "other", weight=0.9)
+    await undo(agent, done["undo_id"])
+    for said, number in (("faint whisper", 2), ("said since", 2)):
+        assert len((await agent.entities(search=said))["entities"]) == number
 
 
 @pytest.mark.shows("graph_prune", 9)

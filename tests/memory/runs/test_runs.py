@@ -158,10 +158,13 @@ async def test_a_watermark_never_moves_back_and_a_repeated_report_counts_once(an
         "last_event_id": "e9",
         "line_count": 90,
         "edges": 4,
+        "documents": 2,
+        "errors": 1,
     }
     await ann.run("progress", **step)
-    again = await ann.run("progress", **step)
-    assert (again["run"]["transcripts_processed"], again["run"]["edges_created"]) == (1, 4)
+    again = (await ann.run("progress", **step))["run"]
+    assert (again["transcripts_processed"], again["edges_created"]) == (1, 4)
+    assert (again["ingest_processed"], again["errors"]) == (2, 1)
     back = await ann.run("progress", session_id="s1", through="2026-02-01T10:00:00Z", last_event_id="e2", line_count=5)
     assert back["watermark"]["through"] == "2026-02-01T10:00:00.500000Z"
     assert (back["watermark"]["last_event_id"], back["watermark"]["line_count"]) == ("e9", 90)
@@ -215,6 +218,22 @@ async def test_learning_runs_exclude_each_other_and_a_capture_only_captures(ann:
     await bob.run("begin", kind="capture")
     with pytest.raises(Conflict, match="of kind capture"):
         await ann.run("begin", kind="capture")
+
+
+@pytest.mark.shows("graph_run", 11)
+async def test_a_watermark_says_nothing_to_who_may_not_read_all_of_its_layers(ann: Leader) -> None:
+    """Partition rule 18: neither the answer to a report nor what it does shows that it was read before."""
+    wide = Leader(ann.database, ann.tenant, ann.subject, "laptop", ("b", ""))
+    await wide.run("begin")
+    far = await wide.run("progress", session_id="s1", through="2026-05-01", last_event_id="e9", line_count=900)
+    await wide.run("finish")
+    await ann.run("begin")
+    near = await ann.run("progress", session_id="s1", through="2026-01-01", line_count=10)
+    assert near["watermark"]["through"].startswith("2026-01-01")
+    assert (near["watermark"]["line_count"], near["watermark"]["last_event_id"]) == (10, None)
+    assert (near["run"]["transcripts_processed"], near.get("warnings")) == (1, None)
+    assert far["watermark"] in (await wide.run("status"))["watermarks"]
+    assert (await ann.run("status"))["watermarks"] == [near["watermark"]]
 
 
 @pytest.mark.shows("graph_run", 11)

@@ -56,3 +56,18 @@ async def test_a_trail_is_searched_by_actor_action_and_time(database: Database) 
     first = await audit.search(AuditQuery(actor=actor), limit=1)
     rest = await audit.search(AuditQuery(actor=actor).after(first[0]))
     assert [entry.id for entry in [*first, *rest]] == [entry.id for entry in everywhere]
+
+
+async def test_the_search_over_all_tenants_says_nothing_of_what_a_tenant_remembers(database: Database) -> None:
+    audit, tenant, actor = Audit(database.control), fresh_name("tn"), fresh_name("us")
+    told = {"target": "ann USES vim", "layers": ["a"], "detail": {"reason": "she left"}}
+    await audit.append(tenant=tenant, actor=actor, action="memory.weaken", **told)  # type: ignore[arg-type]
+    await audit.append(tenant=tenant, actor=actor, action="layer.add", **told)  # type: ignore[arg-type]
+    searched = await audit.search(AuditQuery(actor))
+    found = {entry.action: (entry.tenant, entry.target, entry.detail) for entry in searched}
+    assert found == {
+        "memory.weaken": (tenant, "", {}),
+        "layer.add": (tenant, "ann USES vim", {"reason": "she left"}),
+    }
+    own = await audit.entries(tenant, ["*"], AuditQuery(action="memory."))
+    assert [(entry.target, entry.detail) for entry in own] == [("ann USES vim", {"reason": "she left"})]

@@ -205,15 +205,6 @@ async def _mine(store: QueueStore, tenant: str, *, now: float) -> Item | None:
     return found
 
 
-async def test_a_tenants_items_are_erased_and_no_others(store, database, tenant):
-    await accept(database, item(tenant))
-    kept, _ = await accept(database, item(f"{tenant}x"))
-    assert (await store.usage(tenant)).size == 10
-    assert await store.erase(tenant) == 1
-    assert (await store.usage(tenant)).files == 0
-    assert await store.known([kept.id, "in-none"]) == {kept.id}
-
-
 PLANNED = {
     name: found
     for name, found in REGISTERED.items()

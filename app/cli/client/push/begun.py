@@ -11,7 +11,7 @@ __all__ = ["Begun"]
 
 
 class Begun:
-    """A small file of this person: the address of an upload by gateway, name and hash of what is sent."""
+    """A small file of this person: the address of an upload by gateway, layer, name and hash of what is sent."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

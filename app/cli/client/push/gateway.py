@@ -50,13 +50,14 @@ class Gateway:
         self._address = address.rstrip("/")
         self._wait = wait
 
-    def known(self, name: str) -> Known | None:
-        """What is there under this name.
+    def known(self, name: str, layer: str | None = None) -> Known | None:
+        """What is there under this name, in ``layer`` or where the token writes.
 
         Raises:
             StartError: the gateway does not answer, or refuses the token.
         """
-        answer = self._ask("GET", f"{self._address}/ingest/{quote(name, safe='')}")
+        asked = "" if layer is None else f"?layer={quote(layer, safe='')}"
+        answer = self._ask("GET", f"{self._address}/ingest/{quote(name, safe='')}{asked}")
         if answer.status_code == 404:
             return None
         found = self._json(answer)
@@ -88,22 +89,30 @@ class Gateway:
             Refused: the gateway does not take them.
             StartError: as for ``known``.
         """
-        headers = {**_TUS, "upload-offset": str(offset), "content-type": "application/offset+octet-stream"}
+        headers = {**_TUS, "content-type": "application/offset+octet-stream"}
+        end = offset + len(block)
         for _ in range(_ATTEMPTS):
+            headers["upload-offset"] = str(offset)
             try:
                 answer = self._client.patch(url, headers=headers, content=block)
             except httpx2.TransportError:
-                there = self.offset(url)  # part of it may have arrived, or all of it without its answer
-                if there is None or there != offset:
-                    return offset + len(block) if there is None else there
-                continue
-            if answer.status_code == 204:
-                return int(answer.headers["upload-offset"])
-            if answer.status_code == 409:
-                return self.offset(url) or 0
-            if answer.status_code not in _BUSY:
-                raise Refused(_reason(answer))
-            self._wait(_patience(answer))
+                there = self.offset(url)
+                if there is None:  # all of it had arrived, only its answer was lost
+                    return end
+            else:
+                if answer.status_code == 204:
+                    return int(answer.headers["upload-offset"])
+                if answer.status_code in _BUSY:
+                    self._wait(_patience(answer))
+                elif answer.status_code != 409:
+                    raise Refused(_reason(answer))
+                there = self.offset(url)
+                if there is None:
+                    raise Refused(_reason(answer))
+            if not offset <= there <= end:
+                return there
+            # What has arrived is accepted only once its last PATCH is answered, and be it one without bytes.
+            block, offset = block[there - offset :], there
         raise Refused("the gateway stayed busy; run the command again, it goes on from here")
 
     def _ask(self, method: str, url: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import sys
 import tempfile
@@ -24,6 +25,8 @@ __all__ = ["Options", "Tally", "push", "run"]
 
 _BLOCK: Final = 4 * 1024 * 1024
 _SECONDS: Final = 60.0
+_LONGEST_SESSION: Final = 200
+"""Characters of a session's id that the gateway takes; a longer one it finds in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def push(gateway: Gateway, files: Sequence[Local], options: Options, *, progress
 
 def _send(gateway: Gateway, prepared: Prepared, options: Options, begun: Begun, tally: Tally) -> None:
     local = prepared.local
-    known = gateway.known(local.name)
+    known = gateway.known(local.name, options.layer)
     if prepared.size == 0 or (known is not None and known.sha256 == prepared.sha256):
         tally.unchanged += 1
         return
@@ -113,7 +116,7 @@ def _send(gateway: Gateway, prepared: Prepared, options: Options, begun: Begun, 
         tally.sent.append(local.name)
         tally.sent_bytes += prepared.size - (known.size if known is not None and goes_on else 0)
         return
-    key = f"{options.address} {local.name} {prepared.sha256}"
+    key = json.dumps([options.address, options.layer, local.name, prepared.sha256])
     url, offset = begun.get(key), None
     if url is not None:
         offset = gateway.offset(url)
@@ -140,13 +143,15 @@ def _bytes(gateway: Gateway, prepared: Prepared, url: str, offset: int) -> int:
 
 def _metadata(prepared: Prepared, options: Options, continues: str | None) -> dict[str, str]:
     local = prepared.local
+    meta = {"source": "claude-code" if local.kind == "transcript" else "memory-file"}
+    if local.session is not None and len(local.session) <= _LONGEST_SESSION:
+        meta["session_id"] = local.session
     said = {
         "filename": local.name,
         "sha256": prepared.sha256,
-        "source": "claude-code" if local.kind == "transcript" else "memory-file",
         "continues": continues,
-        "session_id": local.session,
         "layer": options.layer,
+        "meta": json.dumps(meta),
     }
     return {key: value for key, value in said.items() if value is not None}
 

@@ -13,16 +13,19 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from app.access.service import accounts_of
 from app.cli.client.place import read_token
 from app.cli.client.push import run as command
 from app.cli.client.push.found import find
 from app.cli.client.push.gateway import Gateway as Client
 from app.cli.client.push.run import Options, Tally, push
+from app.context import Role
 from app.errors import StartError
 from app.settings import IngestSettings
 from app.store.database import Database
 from tests.conftest import Server
 from tests.gateway import Gateway, owner_token, running, settings_for
+from tests.identity import fresh_email, fresh_name
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -174,6 +177,42 @@ async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
     tally = await device.push()
     assert (tally.sent, tally.sent_bytes) == (["talk.jsonl"], size - 3 * 200)
     assert len(await device.read()) == 8
+
+
+async def test_a_layer_is_asked_and_filled_apart_from_the_default_one(
+    device: Device, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_BLOCK", 200)
+    accounts = accounts_of(device.gateway.settings, database)
+    made = await accounts.create_tenant(fresh_name("tenant"))
+    owner, _ = await accounts.add_user(fresh_email(), made.name, Role.OWNER)
+    layers = ["tenant", "work"]
+    token = await accounts.create_token(owner.email, made.name, read_layers=layers, write_layers=layers)
+    device.gateway = Gateway(device.gateway.settings, token.text)
+    device.write(*(message(number) for number in range(8)))
+
+    class Left(BaseException):
+        pass
+
+    def leaves(number: int) -> str:
+        if number == 3:
+            raise Left
+        return ""
+
+    device.transport = Failing(leaves)
+    with pytest.raises(Left):
+        await device.push()
+    device.transport = None
+    size = (device.root / "projects" / "-work-atlas" / "talk.jsonl").stat().st_size
+    for options, sent in (({"layer": "work"}, size), ({}, size - 2 * 200)):
+        tally = await device.push(**options)
+        assert (tally.sent, tally.sent_bytes, tally.failed) == (["talk.jsonl"], sent, {})
+        assert (await device.push(**options)).unchanged == 1
+    async with device.gateway.client() as client:
+        for layer in layers:
+            known = (await client.get("/ingest/talk.jsonl", params={"layer": layer})).json()
+            assert (known["layer"], known["size_bytes"]) == (layer, size)
+            assert known["meta"] == {"source": "claude-code", "session_id": "talk"}
 
 
 async def test_what_the_gateway_does_not_take_stops_no_other_file(device: Device) -> None:

@@ -1,0 +1,102 @@
+"""A backup of what has faded, and one that no restore would take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from app.errors import InternalError, InvalidInput
+from app.memory.moving.backup import back_up
+from app.memory.moving.importing import import_memory
+from app.memory.moving.records import Records
+from app.memory.moving.restore import restore
+from app.memory.service import MemoryService
+from app.store.control.tenants import Tenant, Tenants
+from app.store.database import Database
+from tests.memory.conftest import Agent, settings
+from tests.memory.doing import backdate, do
+from tests.memory.moving.conftest import LAYERS, learn, records_of
+
+New = Callable[[], Awaitable[Tenant]]
+
+
+async def now(service: MemoryService, tenant: Tenant) -> Agent:
+    found = await Tenants(service.database.control).by_id(tenant.id)
+    assert found is not None
+    return Agent(service, found.data, LAYERS, "")
+
+
+async def faded(service: MemoryService, database: Database, tenant: Tenant) -> Agent:
+    """Somebody whose memory was decayed twice, forty days apart."""
+    await learn(service, tenant.data)
+    agent = Agent(service, tenant.data, LAYERS, "")
+    for _ in range(2):
+        await backdate(database, agent, 40)
+        assert (await do(agent, "graph_decay"))["nodes_decayed"] > 0
+    return agent
+
+
+@pytest.mark.shows("graph_export", 12)
+@pytest.mark.shows("graph_decay", 1)
+async def test_what_has_faded_is_backed_up_and_restored_and_does_not_fade_again(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path
+) -> None:
+    source, target = await new_tenant(), await new_tenant()
+    agent = await faded(service, database, source)
+    made = await back_up(database, source, tmp_path)
+    assert b"decay_state" in made.path.read_bytes()
+    await restore(database, settings(), target, made.path, alone=True)
+    restored = await now(service, target)
+    assert await records_of(database, restored.tenant) == await records_of(database, source.data)
+    again = await do(restored, "graph_decay")
+    assert (again["nodes_decayed"], again["edges_decayed"]) == (0, 0)
+    for each in (agent, restored):
+        await backdate(database, each, 30)
+        await do(each, "graph_decay")
+    assert _weights(await records_of(database, restored.tenant)) == _weights(await records_of(database, source.data))
+
+
+async def test_what_has_faded_stays_as_it_is_beside_what_is_imported(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path
+) -> None:
+    target = await new_tenant()
+    await faded(service, database, target)
+    before = await records_of(database, target.data)
+    path = tmp_path / "triplets.csv"
+    path.write_text("subject,predicate,object\nAda,KNOWS_ABOUT,日本\nGrace,KNOWS,Linus\n")
+    await import_memory(database, settings(), target, path, "triplets", alone=True)
+    moved = await now(service, target)
+    after = await records_of(database, moved.tenant)
+    untouched = [each for each in before if not {each.get("id"), each.get("from_id")} & {"ada"}]
+    assert [each for each in untouched if "decay_state" in each]
+    assert all(each in after for each in untouched if each.get("name") != "日本")
+    assert (await do(moved, "graph_decay"))["nodes_decayed"] == 0
+
+
+async def test_a_record_that_no_restore_would_take_is_found_when_it_is_backed_up(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path
+) -> None:
+    source = await new_tenant()
+    await Agent(service, source.data, ("",), "").relate("Ada", "KNOWS", "Engine")
+    async with database.driver.session(database=database.name) as session:
+        await (await session.run("MATCH (n:Entity {tenant: $of}) SET n.`a b` = 1", of=source.data)).consume()
+    with pytest.raises(InternalError, match="line 2: the property 'a b' may not be set"):
+        await back_up(database, source, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("given", [[1.0, 2.0, 3.0], [1, 2, 3, "4"], "x", [1, 2, 3, True]])
+def test_what_a_record_faded_from_is_four_numbers(given: object) -> None:
+    node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant", "decay_state": given}
+    with pytest.raises(InvalidInput, match="4 numbers"):
+        Records().rows(1, node)
+    (row,) = Records().rows(1, orjson.loads(orjson.dumps({**node, "decay_state": [1, 2.5, 3, 4]})))
+    assert row.values["fields"]["decay_state"] == [1.0, 2.5, 3.0, 4.0]
+
+
+def _weights(records: list[dict[str, object]]) -> list[object]:
+    return [each.get("confidence", each.get("weight")) for each in records]

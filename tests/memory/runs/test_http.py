@@ -1,0 +1,60 @@
+"""``GET /pending`` tells the same of a tenant as the tools do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+from starlette.types import Message
+
+from app.context import Deadline, RequestContext
+from app.edge.context import with_context
+from app.memory.runs.http import PENDING, PendingRoute
+from app.memory.service import MemoryService
+from app.store.control.runs import Run, RunStore, new_run_id
+from app.store.database import Database, Writing
+from tests.memory.conftest import Agent
+from tests.memory.doing import do
+
+
+async def _asked(agent: Agent) -> dict[str, Any]:
+    """What the route answers to the agent."""
+    context = RequestContext(
+        "request", "http://localhost", principal=agent.call("x").principal, deadline=Deadline.after(30)
+    )
+    body = b""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal body
+        body += message.get("body", b"")
+
+    scope = {"type": "http", "method": "GET", "path": PENDING, "headers": [], "query_string": b""}
+    await PendingRoute(agent.service)(with_context(scope, context), receive, send)
+    found: dict[str, Any] = orjson.loads(body)
+    return found
+
+
+async def test_a_device_is_told_what_the_briefing_says(service: MemoryService, database: Database, tenant: str) -> None:
+    service.embedder.identity = None
+    agent = Agent(service, tenant, ("",), "")
+    ended = int((time.time() - 2.14 * 3600) * 1000)
+    run = Run(
+        *(new_run_id(), "dream", "user", "user\nlaptop", "laptop", "nightly", ("",), ("learning:tenant",)),
+        begun_at=ended - 1000,
+        beat_at=ended,
+        expires_at=ended,
+        state="completed",
+        ended_at=ended,
+    )
+
+    async def work(writing: Writing) -> None:
+        await RunStore(database.control).save(writing, tenant, run)
+
+    await database.control.write(work)
+    told, briefed = await _asked(agent), (await do(agent, "graph_build_context"))["pending_work"]
+    assert {key: told[key] for key in briefed} == briefed
+    assert (told["hours_since_last_dream"], told["cooldown_hours"], told["running"]) == (2.1, 4, None)
