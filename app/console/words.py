@@ -58,6 +58,7 @@ ACTIONS: Final = {
     "tenant.suspended": "Tenant suspended",
     "token.create": "Token made",
     "token.revoke": "Token revoked",
+    "user.disconnect": "All programs disconnected",
     "user.email": "E-mail address changed",
     "user.add": "Member added",
     "user.change": "Member changed",
