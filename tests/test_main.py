@@ -216,7 +216,7 @@ async def test_a_database_that_is_away_at_the_start_is_no_reason_to_stop(home: P
 
 
 async def test_a_wrong_database_password_is_fatal_and_says_what_to_do(neo4j_server: Server, home: Path) -> None:
-    settings = settings_for(Server(neo4j_server.uri, "neo4j", "wrong-password"), home, socket=home / "wrong")
+    settings = settings_for(Server(neo4j_server.uri, "stranger", "wrong-password"), home, socket=home / "wrong")
     with pytest.raises(StartError, match="NEO4J_PASSWORD"):
         async with running(settings, ""):
             pass
@@ -225,7 +225,7 @@ async def test_a_wrong_database_password_is_fatal_and_says_what_to_do(neo4j_serv
 async def test_a_database_that_comes_late_and_cannot_be_used_ends_the_process(neo4j_server: Server, home: Path) -> None:
     proxy = Proxy(neo4j_server.uri)
     proxy.port = free_port()
-    settings = settings_for(Server(proxy.uri, "neo4j", "wrong-password"), home, socket=home / "late")
+    settings = settings_for(Server(proxy.uri, "stranger", "wrong-password"), home, socket=home / "late")
     ready = asyncio.Event()
     serving = asyncio.create_task(serve(settings, ready=ready.set, stop=asyncio.Event()))
     await asyncio.wait_for(ready.wait(), 60)

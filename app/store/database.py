@@ -13,7 +13,7 @@ from app.context import Deadline, Scope
 from app.errors import StartError
 from app.store.asking import Asked, ask
 from app.store.execution import Execution, Trace
-from app.store.failures import DATABASE_FAILURES, unavailable
+from app.store.failures import DATABASE_FAILURES, is_shut_out, unavailable
 from app.store.guard import guarded
 from app.store.idempotency import Idempotency
 from app.store.session import ControlSession, TenantSession, Writing
@@ -85,6 +85,8 @@ class Database:
         except UnsupportedServerProduct as error:
             raise StartError("NEO4J_URI does not lead to a Neo4j server", exit_code=_CONFIGURATION_EXIT) from error
         except ClientError as error:
+            if is_shut_out(error):
+                raise unavailable("not_applied") from error
             raise StartError(
                 "the database named by NEO4J_DATABASE does not exist on this server", exit_code=_CONFIGURATION_EXIT
             ) from error

@@ -24,7 +24,17 @@ from neo4j.exceptions import (
 
 from app.errors import CallError, Conflict, DatabaseUnavailable, DeadlineExceeded, InternalError, Outcome, Overloaded
 
-__all__ = ["DATABASE_FAILURES", "Again", "again", "backoff", "called_off", "commit_outcome", "translate", "unavailable"]
+__all__ = [
+    "DATABASE_FAILURES",
+    "Again",
+    "again",
+    "backoff",
+    "called_off",
+    "commit_outcome",
+    "is_shut_out",
+    "translate",
+    "unavailable",
+]
 
 DATABASE_FAILURES: Final = (Neo4jError, DriverError, OSError)
 """Everything that the driver raises for what happens outside this process."""
@@ -32,6 +42,9 @@ DATABASE_FAILURES: Final = (Neo4jError, DriverError, OSError)
 _TIMED_OUT: Final = "Neo.ClientError.Transaction.TransactionTimedOut"
 _TOO_MUCH_MEMORY: Final = ("MemoryPoolOutOfMemoryError", "TransactionOutOfMemoryError", "OutOfMemoryError")
 _TOO_MANY: Final = "Neo.TransientError.Transaction.MaximumTransactionLimitReached"
+_SHUT_OUT: Final = "Neo.ClientError.Security.AuthenticationRateLimit"
+"""Three wrong passwords, anybody's: for five seconds the server lets no new connection of that user in, right or wrong
+(``dbms.security.auth_lock_time``)."""
 _FIRST_DELAY: Final = 0.01
 _LONGEST_DELAY: Final = 0.5
 
@@ -54,9 +67,14 @@ def again(error: Exception) -> Again:
         return Again.NEVER if _is_memory(error) else Again.TRANSIENT
     if isinstance(error, ConnectionAcquisitionTimeoutError):
         return Again.NEVER
-    if isinstance(error, (ServiceUnavailable, SessionExpired, OSError)):
+    if isinstance(error, (ServiceUnavailable, SessionExpired, OSError)) or is_shut_out(error):
         return Again.CONNECTION
     return Again.NEVER
+
+
+def is_shut_out(error: Exception) -> bool:
+    """Whether the server lets nobody in for some seconds, because of others' wrong passwords: waiting mends it."""
+    return getattr(error, "code", None) == _SHUT_OUT
 
 
 def backoff(attempt: int) -> float:
@@ -106,7 +124,7 @@ def _translated(error: Exception, code: str, outcome: Outcome) -> CallError:
         return Overloaded("the call needs more memory than one call may use; narrow it", outcome=outcome)
     if isinstance(error, TransientError):
         return Overloaded("other changes kept this one from finishing; try again", outcome=outcome, retry_after_ms=500)
-    if isinstance(error, (ServiceUnavailable, SessionExpired, OSError, AuthError)):
+    if isinstance(error, (ServiceUnavailable, SessionExpired, OSError, AuthError)) or is_shut_out(error):
         return unavailable(outcome)
     return InternalError("the database refused the call; the log has the cause", outcome=outcome)
 

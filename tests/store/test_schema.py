@@ -127,13 +127,31 @@ async def test_an_impossible_dimension_is_refused(database, size):
 
 
 async def test_a_wrong_password_stops_the_start_and_is_not_repeated_in_the_message(neo4j_server):
-    database = await Database.connect(neo4j_server.uri, "neo4j", "wrong-password", "neo4j", pool_size=2)
+    database = await Database.connect(neo4j_server.uri, "stranger", "wrong-password", "neo4j", pool_size=2)
     try:
         with pytest.raises(StartError, match="NEO4J_PASSWORD") as caught:
             await database.verify()
     finally:
         await database.close()
     assert "wrong-password" not in caught.value.message
+
+
+async def test_a_server_that_shuts_everyone_out_after_wrong_passwords_is_waited_for(neo4j_server, database):
+    await cypher(database, "CREATE USER guest SET PASSWORD 'guest-password' SET PASSWORD CHANGE NOT REQUIRED")
+    try:
+        for password, refused in (*[("wrong-password", StartError)] * 3, ("guest-password", DatabaseUnavailable)):
+            guest = await Database.connect(neo4j_server.uri, "guest", password, "neo4j", pool_size=2)
+            try:
+                with pytest.raises(refused) as caught:
+                    await guest.verify()
+                if refused is DatabaseUnavailable:
+                    with pytest.raises(DatabaseUnavailable):
+                        await guest.control.read(MARKER)
+            finally:
+                await guest.close()
+    finally:
+        await cypher(database, "DROP USER guest")
+    assert caught.value.retryable
 
 
 async def test_an_unknown_database_stops_the_start(neo4j_server):
