@@ -24,6 +24,7 @@ def operators(plan):
         yield from operators(child)
 
 
+@pytest.mark.usefixtures("vector_index")
 @pytest.mark.parametrize("statement", [queries.TEXT, queries.NEAREST, queries.DETAILS, queries.NAMES])
 async def test_no_statement_reads_more_than_its_partition(neo4j_server, database, statement):
     assert database is not None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import string
 
 import pytest
-import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.embedding.model import EmbeddingIdentity
 from app.errors import DeadlineExceeded, EmbeddingUnavailable, InvalidInput
+from app.graph.candidates import FEW_VECTORS
 from app.graph.search import SearchOptions, search, text_search
-from app.store.schema import ensure_vector_index
 from tests.graph.world import RECIPE, around, entity, put
+
+pytestmark = pytest.mark.usefixtures("vector_index")
 
 
 class Axis:
@@ -35,11 +36,6 @@ class Away:
 
 
 assert Axis.identity.key == RECIPE
-
-
-@pytest_asyncio.fixture(scope="module", autouse=True)
-async def _vector_index(database):
-    await ensure_vector_index(database, 384)
 
 
 def ids(found):
@@ -195,7 +191,8 @@ def answer_of(found):
     return [(hit.entity, hit.rank, hit.similarity, hit.score, hit.fused, hit.why) for hit in found.hits]
 
 
-async def test_three_thousand_foreign_writes_change_no_byte(tenant, open_session):
+@pytest.mark.parametrize("many", [300, pytest.param(3000, marks=pytest.mark.soak)])
+async def test_foreign_writes_change_no_byte(tenant, open_session, many):
     session = open_session(tenant, layers=("", "a"))
     words = ["alpha", "beta", "gamma", "delta"]
     await put(session, [
@@ -206,7 +203,7 @@ async def test_three_thousand_foreign_writes_change_no_byte(tenant, open_session
     queries = ["alpha", "beta gamma", "delta of the n7", "nothing at all"]
     options = SearchOptions(k=20, explain=True)
     before = [answer_of(await search(session, Axis(), query, options)) for query in queries]
-    vectors = around(2, 0.1, 1500)
+    vectors = around(2, 0.1, many // 2)
     foreign = [
         entity(f"f{place} alpha", content="alpha delta beta", vector=vector) for place, vector in enumerate(vectors)
     ]
@@ -216,26 +213,28 @@ async def test_three_thousand_foreign_writes_change_no_byte(tenant, open_session
     assert all(before[:3])
 
 
-async def test_a_crowd_around_the_query_starves_no_other_tenant_and_recall_is_kept(tenant, open_session):
+@pytest.mark.parametrize("many", [FEW_VECTORS + 200, pytest.param(5000, marks=pytest.mark.soak)])
+async def test_a_crowd_around_the_query_starves_no_other_tenant_and_recall_is_kept(tenant, open_session, many):
     """Fault 23; and partition rule 21 above 500 vectors."""
     small = open_session(tenant)
     await put(small, [entity(f"mine {place}", vector=vector) for place, vector in enumerate(around(3, 2.0, 50))])
     options = SearchOptions(k=10)
     alone = answer_of(await search(small, Axis(), "zzz", options))
     crowd = open_session(tenant + "x")
-    vectors = around(4, 1.0, 5000)
+    vectors = around(4, 1.0, many)
     await put(crowd, [entity(f"crowd {place}", vector=vector) for place, vector in enumerate(vectors)])
     assert answer_of(await search(small, Axis(), "zzz", options)) == alone
     assert len(alone) == 10
     found = await search(crowd, Axis(), "zzz", options)
-    exact = sorted(range(5000), key=lambda place: -vectors[place][0])[:10]
+    exact = sorted(range(many), key=lambda place: -vectors[place][0])[:10]
     assert {f"crowd-{place}" for place in exact} == set(ids(found.hits))
 
 
-async def test_terms_that_everything_holds_are_required_together(tenant, open_session):
+async def test_terms_that_everything_holds_are_required_together(tenant, open_session, monkeypatch):
+    monkeypatch.setattr("app.graph.candidates.WHOLE_SET", 100)
     session = open_session(tenant)
-    rows = [entity(f"n{place}", content="common" if place else "common shared") for place in range(2100)]
-    rows += [entity(f"m{place}", content="shared") for place in range(2100)]
+    rows = [entity(f"n{place}", content="common" if place else "common shared") for place in range(110)]
+    rows += [entity(f"m{place}", content="shared") for place in range(110)]
     await put(session, rows)
     assert ids(await text_search(session, "common shared")) == ["n0"]
     assert len(await text_search(session, "common", k=5)) == 5

@@ -173,7 +173,7 @@ RULES: Final[Mapping[int, Rule]] = {
         "Full-text: one token per partition, whole match sets, the call's own term weights.",
         (
             "tests/store/test_partition.py::test_no_two_partitions_share_a_token",
-            "tests/graph/test_search.py::test_three_thousand_foreign_writes_change_no_byte",
+            "tests/graph/test_search.py::test_foreign_writes_change_no_byte",
             "tests/graph/test_search.py::test_terms_that_everything_holds_are_required_together",
             "tests/graph/test_search.py::test_the_rarer_word_weighs_more",
         ),
