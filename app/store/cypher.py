@@ -24,6 +24,7 @@ _PATTERN: Final = re.compile(
     | (?P<parameter>\$[A-Za-z_]\w*)
     | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
     | (?P<word>[^\W\d]\w*)
+    | (?P<endless>/\*|['"`])
     | (?P<sign>\+=|<=|>=|<>|=~|\.\.|\|\||.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -72,14 +73,14 @@ def tokenize(text: str) -> tuple[Token, ...]:
     Raises:
         ValueError: a string, quotation or comment never ends.
     """
-    tokens = tuple(
-        Token(str(found.lastgroup), found.group()) for found in _PATTERN.finditer(text) if found.lastgroup != "blank"
-    )
-    for place, token in enumerate(tokens):
-        follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
-        if token.kind == "sign" and (token.text in "'\"`" or (token.text, follows) == ("/", "*")):
+    tokens = []
+    for found in _PATTERN.finditer(text):
+        kind = str(found.lastgroup)
+        if kind == "endless":  # at once: each further one would be followed to the end of the text again
             raise ValueError("a string, quotation or comment never ends")
-    return tokens
+        if kind != "blank":
+            tokens.append(Token(kind, found.group()))
+    return tuple(tokens)
 
 
 def closing(tokens: Sequence[Token], start: int) -> int:

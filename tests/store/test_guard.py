@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InvalidInput
+from app.store.cypher import tokenize
 from app.store.guard import LONGEST, guarded
 
 ALLOWED = (
@@ -127,6 +132,32 @@ def test_a_path_that_is_fixed_to_the_tenant_passes() -> None:
         "MATCH (n:Entity {tenant: $tenant}) WITH n MATCH (n:Entity {tenant: $tenant})-->(m) RETURN m, count(*) AS many",
         confined=True,
     )
+
+
+@pytest.mark.parametrize("piece", ["/*x", "\\'", '\\"', "'a'", "` `", "a b ", "$a", "1e1", "/**/"])
+def test_words_are_found_in_time_that_grows_with_the_text_alone(piece: str) -> None:
+    """An operator's gateway serves others meanwhile: each unclosed comment was once followed to the end."""
+    short, long = (piece * (size // len(piece)) for size in (2_000, 16_000))
+    assert _seconds(lambda: tokenize(long)) < 8 * 4 * _seconds(lambda: tokenize(short)) + 0.02
+
+
+@pytest.mark.parametrize("piece", ["/*x", "\\'", "(", "(a)-", "a.", "CASE ", "EXISTS {", "{a:", "f(", "[x IN ", "(:A)"])
+def test_a_query_is_judged_in_time_that_grows_with_its_length_alone(piece: str) -> None:
+    short, long = ("RETURN " + piece * (size // len(piece)) for size in (LONGEST // 8 - 10, LONGEST - 10))
+    assert (
+        _seconds(lambda: guarded(long, confined=True)) < 8 * 4 * _seconds(lambda: guarded(short, confined=True)) + 0.05
+    )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Of the quicker of two: the other may have waited for the machine."""
+    taken = []
+    for _ in range(2):
+        began = time.thread_time()
+        with contextlib.suppress(InvalidInput, ValueError):
+            work()
+        taken.append(time.thread_time() - began)
+    return min(taken)
 
 
 _WORDS = st.sampled_from(
