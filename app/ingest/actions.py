@@ -14,16 +14,18 @@ from app.errors import Conflict, InvalidInput, NotFound
 from app.ingest import showing
 from app.ingest.files import Files
 from app.ingest.names import Way, file_type
+from app.ingest.reach import require_reading, sender
 from app.ingest.schemas import IngestInput
 from app.settings import IngestSettings
 from app.store.control.queue import Item, QueueStore, change_in, claim_in, remove_in, take_in
 from app.store.idempotency import Idempotency
 from app.store.session import Writing
 
-__all__ = ["CLAIMS", "Actions"]
+__all__ = ["CLAIMS", "NEVER_COMPLETED", "Actions"]
 
 CLAIMS: Final = 5
 """Times that runs may claim an item without completing it."""
+NEVER_COMPLETED: Final = f"it was claimed {CLAIMS} times and never completed; retry gives it back"
 
 CLOUD: Final = "claude-code-cloud"
 """``meta.source`` of messages whose session has a cursor."""
@@ -57,14 +59,15 @@ class Actions:
             after = (float(position[0]), str(position[1]))
         limit = arguments.limit or 50
         session = arguments.meta.session_id if arguments.meta is not None else None
+        own = sender(call.principal)
         summary, waiting, done, dead, cursors = await asyncio.gather(
-            self._store.summary(tenant, layers),
-            self._store.pending(tenant, layers, after=after, limit=limit + 1),
-            self._store.completed(tenant, layers, limit=RECENT),
-            self._store.failed(tenant, layers, limit=DEAD),
-            self._store.cursors(tenant, layers, source=CLOUD, session=session, limit=CURSORS),
+            self._store.summary(tenant, layers, sender=own),
+            self._store.pending(tenant, layers, after=after, limit=limit + 1, sender=own),
+            self._store.completed(tenant, layers, limit=RECENT, sender=own),
+            self._store.failed(tenant, layers, limit=DEAD, sender=own),
+            self._store.cursors(tenant, layers, source=CLOUD, session=session, limit=CURSORS, sender=own),
         )
-        shown = _fitting([showing.queued(item, since) for item, since in waiting[:limit]])
+        shown = _fitting([showing.queued(item, None if own else since) for item, since in waiting[:limit]])
         last = waiting[len(shown) - 1][0] if len(shown) < len(waiting) else None
         return {
             "action": "status",
@@ -81,10 +84,9 @@ class Actions:
 
     async def claim(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
         """Take what is ready, for a while."""
+        require_reading(call.principal, "claim")
         now = time.time()
-        await self._store.give_up(
-            now=now, claims=CLAIMS, reason=f"it was claimed {CLAIMS} times and never completed; retry gives it back"
-        )
+        await self._store.give_up(call.scope.tenant, now=now, claims=CLAIMS, reason=NEVER_COMPLETED)
 
         async def work(writing: Writing) -> Json:
             taken = await claim_in(
@@ -180,7 +182,7 @@ class Actions:
         if arguments.id is None:
             raise InvalidInput(f"{arguments.action} needs the id of an item. Nothing was applied.", field="id")
         item = await take_in(writing, call.scope.tenant, call.scope.writable, arguments.id)
-        if item is None:
+        if item is None or sender(call.principal) not in {None, item.subject}:
             raise _unknown()
         return item
 

@@ -34,6 +34,7 @@ from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.multipart import Multipart
 from app.ingest.names import file_type
+from app.ingest.reach import sender
 from app.ingest.service import IngestService
 from app.ingest.tus import Tus
 from app.store.control.standing import require_active
@@ -96,7 +97,7 @@ class Uploads:
         """One file, or what is known of the newest of that name."""
         scope = _partition(request)
         if request.method == "GET":
-            return await self._known(scope, request.path_params["name"])
+            return await self._known(scope, _principal(request), request.path_params["name"])
         meta = _meta(request)
         name = request.path_params["name"]
         file_type(name)
@@ -129,8 +130,9 @@ class Uploads:
             incoming = [Incoming(name, staged, meta) for name, staged in form.files]
             return _answer(await self._service.intake.accept(scope, incoming, standing=require_active), single=False)
 
-    async def _known(self, scope: Partition, name: str) -> Response:
-        item = await self._service.store.newest(scope.tenant, [scope.write_layer or ""], name)
+    async def _known(self, scope: Partition, principal: Principal, name: str) -> Response:
+        layers = [scope.write_layer or ""]
+        item = await self._service.store.newest(scope.tenant, layers, name, sender=sender(principal))
         if item is None:
             raise NotFound("no file of this name is here.")
         return json_answer(
@@ -192,7 +194,7 @@ def _meta_of(given: Any) -> Meta:
 
 def _declared(headers: Headers, limit: int) -> int:
     declared = headers.get("content-length", "0")
-    size = int(declared) if declared.isdigit() else 0
+    size = int(declared) if declared.isascii() and declared.isdigit() else 0
     if size > limit:
         raise TooLargeFile(limit)
     return size

@@ -99,7 +99,7 @@ class Intake:
     ) -> list[Json]:
         """Queue files, all or none; for each what stands in the queue now. The staged files are used up.
 
-        ``standing`` asks, last in the transaction, whether the tenant may still be given something: of what comes
+        ``standing`` asks, when all is written, whether the tenant may still be given something: of what comes
         slowly with :func:`require_active`, since it may have begun before the tenant was erased.
 
         Raises:
@@ -131,8 +131,7 @@ class Intake:
     ) -> list[Json]:
         ours = {each.item.id for each in prepared}
         for each, arrived in zip(prepared, staged, strict=True):
-            if each.held is None:
-                await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
+            await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
         fresh: set[str] = set()
         dropped: set[str] = set()
 
@@ -140,8 +139,8 @@ class Intake:
             fresh.clear()
             dropped.clear()
             shown = [await self._accept_one(writing, each, fresh, dropped) for each in prepared]
-            self._within(await usage_in(writing, scope.tenant))
             await standing(writing, scope.tenant)
+            self._within(await usage_in(writing, scope.tenant))  # behind its lock: no other call's files slip past
             return {"items": shown}
 
         try:
@@ -157,10 +156,14 @@ class Intake:
         return items
 
     async def _accept_one(self, writing: Writing, each: _Prepared, fresh: set[str], dropped: set[str]) -> Json:
-        if each.held is not None:
-            return _shown(each.held, created=False)
+        held = each.held and await take_in(writing, each.held.tenant, [each.held.layer], each.held.id)
+        if held is not None and held.stored and held.state != "failed":
+            return _shown(held, created=False)
         item, new = await accept_in(writing, each.item)
-        if new:
+        if not new and not item.stored:  # the longer version that had taken its place was cancelled, or failed
+            await change_in(writing, item.id, {"id": each.item.id, "stored": True})
+            item = replace(item, id=each.item.id, stored=True)
+        if item.id == each.item.id:
             fresh.add(item.id)
             await self._replace(writing, each.continued, dropped)
         elif item.state == "failed":  # who sends it again wants it tried again

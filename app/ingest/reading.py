@@ -17,6 +17,7 @@ from app.ingest import showing
 from app.ingest.files import Files
 from app.ingest.meta import instant
 from app.ingest.names import Way, file_type, session_file
+from app.ingest.reach import require_reading
 from app.ingest.schemas import IngestInput, TranscriptInput
 from app.ingest.transcripts import Place, page
 from app.store.control.queue import Item, QueueStore
@@ -38,6 +39,7 @@ class Reading:
 
     async def document(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
         """The text of a queued document, from the cursor on."""
+        require_reading(call.principal, "read")
         if arguments.id is None:
             raise InvalidInput("read needs the id of an item; status shows them.", field="id")
         item = await self._store.find(call.scope.tenant, call.scope.layers, arguments.id)

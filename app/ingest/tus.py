@@ -102,7 +102,10 @@ class Tus:
             return Response(status_code=204, headers=_tus())
         if request.method == "PATCH":
             return await self._patch(request, scope, upload, path)
-        size = (await asyncio.to_thread(path.stat)).st_size
+        try:
+            size = (await asyncio.to_thread(path.stat)).st_size
+        except FileNotFoundError:  # it was finished or ended meanwhile
+            raise _unknown() from None
         return Response(
             headers=_tus({"upload-offset": str(size), "upload-length": str(upload.length), "cache-control": "no-store"})
         )
@@ -151,6 +154,7 @@ class Tus:
                 if offset != size:
                     raise Conflict(f"this upload is at byte {size}, not {offset}; ask with HEAD. Nothing was stored.")
                 size = await _appended(request, descriptor, size, upload.length)
+                os.utime(path.with_suffix(".json"))  # it is kept for some days from now on
                 item = await self._finished(scope, upload, path) if size == upload.length else None
         except FileNotFoundError:
             raise _unknown() from None
@@ -207,15 +211,23 @@ async def _appended(request: Request, descriptor: int, size: int, length: int) -
                 raise InvalidInput(f"more bytes came than Upload-Length ({length}) says; ask with HEAD and go on.")
             buffer += chunk
             if len(buffer) >= BUFFER:
-                size += await asyncio.to_thread(os.write, descriptor, bytes(buffer))
+                size += await asyncio.to_thread(_write, descriptor, bytes(buffer))
                 buffer.clear()
     except ClientDisconnect:
         pass
     finally:
         if buffer:
-            size += os.write(descriptor, bytes(buffer))
+            size += _write(descriptor, bytes(buffer))
     await asyncio.to_thread(os.fsync, descriptor)
     return size
+
+
+def _write(descriptor: int, content: bytes) -> int:
+    """Write all of it; how much that was. A disk that is almost full takes a part, and then says so."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    return len(content)
 
 
 def _begun(parts: Path) -> list[int]:
@@ -256,7 +268,7 @@ def _meta(said: Mapping[str, str]) -> str:
 
 def _number(request: Request, header: str) -> int:
     value = request.headers.get(header, "")
-    if not value.isdigit() or len(value) > 15:
+    if not (value.isascii() and value.isdigit()) or len(value) > 15:
         raise InvalidInput(f"{header} is required and is a number of bytes. Nothing was stored.")
     return int(value)
 

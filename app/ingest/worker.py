@@ -14,7 +14,7 @@ import structlog
 
 from app.edge.errors import frames
 from app.errors import CallError
-from app.ingest.actions import CLAIMS
+from app.ingest.actions import CLAIMS, NEVER_COMPLETED
 from app.ingest.conversion import ConversionFailed, convert
 from app.ingest.files import Files
 from app.settings import IngestSettings
@@ -43,6 +43,7 @@ class Worker:
         self._settings = settings
         self._wake = asyncio.Event()
         self._swept = time.monotonic()
+        self._served = ""
 
     def arrived(self) -> None:
         """There is something to convert."""
@@ -64,12 +65,17 @@ class Worker:
                 await asyncio.sleep(AWAY_SECONDS)
 
     async def step(self) -> bool:
-        """Convert the next item; False if there is none."""
+        """Convert the next item; False if there is none.
+
+        Tenants take turns: what one sends first waits for one item of each other, however many those have sent.
+        """
         self._wake.clear()
         now = time.time()
-        item = await self._store.claim_conversion(now=now, until=now + self._settings.convert_seconds + GRACE_SECONDS)
+        until = now + self._settings.convert_seconds + GRACE_SECONDS
+        item = await self._store.claim_conversion(now=now, until=until, after=self._served)
         if item is None:
             return False
+        self._served = item.tenant
         outcome = await self._outcome(item)
         if not await self._store.finish(item, {**outcome, "lease": None, "updated_at": time.time()}):
             await self._forget(item)
@@ -81,7 +87,7 @@ class Worker:
         if item.attempts > ATTEMPTS:
             return _failed(f"its conversion was begun {ATTEMPTS} times and never ended")
         try:
-            await self._convert(item)
+            size = await self._convert(item)
         except FileNotFoundError:  # they may follow: a tenant's files move behind its records
             return _again(item, "its bytes are not here")
         except ConversionFailed as failure:
@@ -89,13 +95,21 @@ class Worker:
         except OSError as error:
             code = errorcode.get(error.errno or 0, "OSError")
             return _again(item, f"the gateway's own machine could not do its part ({code})")
-        return {"state": "pending", "text": True, "due": time.time(), "reason": None}
+        return {"state": "pending", "text": True, "text_size": size, "due": time.time(), "reason": None}
 
-    async def _convert(self, item: Item) -> None:
+    async def _convert(self, item: Item) -> int:
+        """Keep the text of an item; its bytes."""
         folder = await asyncio.to_thread(self._files.scratch, item.tenant)
         try:
             made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
+            size = (await asyncio.to_thread(made.stat)).st_size
+            if (await self._store.usage(item.tenant)).size + size > self._settings.quota_file_bytes:
+                raise ConversionFailed(
+                    "its text would be more than the files of this tenant may have (GRAPHKEEP_QUOTA_FILE_BYTES); "
+                    "remove what is done with, then retry"
+                )
             await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
+            return size
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -119,9 +133,9 @@ class Worker:
 
     async def sweep(self) -> None:
         """Put away uploads that stopped, files that were never queued, and what runs claim and never complete."""
-        await self._store.give_up(
-            now=time.time(), claims=CLAIMS, reason=f"it was claimed {CLAIMS} times and never completed"
-        )
+        now = time.time()
+        for tenant in await self._store.claimed_out(now=now, claims=CLAIMS):
+            await self._store.give_up(tenant, now=now, claims=CLAIMS, reason=NEVER_COMPLETED)
         await asyncio.to_thread(self._files.sweep_parts, seconds=self._settings.upload_days * DAY)
         found: dict[str, list[str]] = defaultdict(list)
         for tenant, item in await asyncio.to_thread(lambda: list(self._files.forgotten(seconds=FORGOTTEN_SECONDS))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ import pytest
 import pytest_asyncio
 
 from app.access.layers import scope_for
-from app.context import Deadline
+from app.context import SCOPES, Deadline
 from app.contract import Call
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.schemas import IngestAnswer, IngestInput, TranscriptAnswer, TranscriptInput
 from app.ingest.service import IngestService
 from app.settings import EmbeddingSettings, IngestSettings, RunSettings, Settings
+from app.store import session
 from app.store.database import Database
 from tests.identity import a_grant, a_principal
 
@@ -46,10 +47,11 @@ class Agent:
         *,
         operator: bool = False,
         subject: str = "us-test",
+        scopes: Iterable[str] = SCOPES,
     ) -> None:
         self.service = service
         self.tenant = tenant
-        grant = a_grant(read=layers, write=layers, write_layer=layers[0])
+        grant = a_grant(scopes=scopes, read=layers, write=layers, write_layer=layers[0])
         self.principal = replace(
             a_principal(grant, operator=operator, tenant_layers=layers), data=tenant, subject=subject
         )
@@ -93,6 +95,14 @@ class Agent:
         """Everything that lies in the tenant's folder."""
         root = self.service.files.parts(self.tenant).parent
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _patience() -> Iterator[None]:
+    """On a busy machine a cold database plans a statement for longer than a call may take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "CONTROL_SECONDS", 120.0)
+        yield
 
 
 @pytest_asyncio.fixture

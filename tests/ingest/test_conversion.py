@@ -266,6 +266,39 @@ async def test_a_document_that_ends_every_converter_is_put_aside(
     assert "begun 3 times" in failed[0]["reason"]
 
 
+async def test_the_text_of_a_document_counts_for_the_quota_of_files(
+    database: Database, tmp_path: Path, tenant: str
+) -> None:
+    agent = Agent(service_at(database, tmp_path, quota_file_bytes=5000), tenant)
+    said = "".join(f"00:{n:02d}.000 --> 00:{n:02d}.500\n{chr(65 + n) * 60}\n\n" for n in range(20))
+    for name in ("a.vtt", "b.vtt"):
+        await agent.send(name, f"WEBVTT\n\n{said}".encode())
+    spent = (await agent.service.store.usage(tenant)).size
+    for _ in range(2):
+        held = await _mine(agent.service, tenant)
+        assert await agent.service.store.finish(held, await agent.service.worker._outcome(held))
+    assert (await agent.service.store.usage(tenant)).size == spent + 20 * 61
+    status = await agent.ask("status")
+    assert [item["file"] for item in status["pending"]] == ["a.vtt"]
+    assert "GRAPHKEEP_QUOTA_FILE_BYTES" in status["failed"][0]["reason"]
+    assert sorted(path.rpartition("/")[2] for path in agent.files()) == ["original", "original", "text"]
+
+
+async def test_a_converter_turns_to_another_tenant_after_each_item(
+    database: Database, tmp_path: Path, tenant: str
+) -> None:
+    """However many one has sent: tests/store/control/test_queue.py has the choice itself."""
+    service = service_at(database, tmp_path)
+    many, other = Agent(service, tenant), Agent(service, f"{tenant}x")
+    for number in range(4):
+        await many.send(f"{number}.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
+    service.worker._served = f"{tenant}w"  # whoever else left something here was served before
+    await other.send("late.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
+    assert await service.worker.step()
+    assert [item["state"] for item in (await other.ask("status"))["pending"]] == ["pending"]
+    assert service.worker._served == other.tenant
+
+
 async def test_what_the_machine_cannot_do_now_is_tried_again_later(service: IngestService, agent: Agent) -> None:
     """A full disk ended the conversion of everything until the next start."""
     await agent.send("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")

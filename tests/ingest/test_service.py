@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.errors import Conflict, Forbidden, InvalidInput, NotFound, Overloaded, QuotaExceeded
+from app.errors import Conflict, Forbidden, InsufficientScope, InvalidInput, NotFound, Overloaded, QuotaExceeded
 from app.ingest.actions import CLAIMS
 from app.store.control.queue import QueueStore, Summary
 from app.store.control.tenants import Tenants, TenantState
@@ -378,6 +378,71 @@ async def test_an_odd_moment_neither_breaks_nor_silences_the_queue(agent: Agent)
     assert waiting["since"] == "2026-01-01T00:00:01.000Z"
     found = await agent.read(session_id="s-1", since=waiting["since"])
     assert "c" in [message["text"] for message in found["messages"]]
+
+
+async def test_what_is_sent_again_after_its_continuation_was_cancelled_is_here_again(agent: Agent) -> None:
+    """Fault 18: it was answered as known, and its bytes were gone."""
+    await agent.send("s-1.jsonl", talk("a"))
+    held = await agent.claimed()
+    await agent.ask("complete", id=held["id"], lease=held["lease"], entities=3)
+    longer = await agent.send("s-1.jsonl", talk("a", "b"))
+    await agent.ask("cancel", id=longer["id"])
+    assert agent.files() == []
+    again = await agent.send("s-1.jsonl", talk("a"))
+    assert (again["created"], again["state"]) == (False, "completed")
+    assert agent.files() == [f"items/{again['id']}/original"]
+    assert [message["text"] for message in (await agent.read(session_id="s-1"))["messages"]] == ["a"]
+    status = await agent.ask("status")
+    assert (status["pending_count"], status["completed_count"]) == (0, 1)
+    assert (status["recently_completed"][0]["id"], status["recently_completed"][0]["entities"]) == (again["id"], 3)
+    await agent.send("s-1.jsonl", talk("a", "b"))
+    assert (await agent.claimed())["since"] == "2026-01-01T00:00:00.000Z"
+
+
+async def test_what_a_longer_version_holds_is_taken_when_that_is_cancelled_meanwhile(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longer = await agent.send("s-1.jsonl", talk("a", "b"))
+    write = QueueStore.write
+
+    async def late(self: QueueStore, *given: Any) -> Any:
+        monkeypatch.setattr(QueueStore, "write", write)
+        await agent.ask("cancel", id=longer["id"])
+        return await write(self, *given)
+
+    monkeypatch.setattr(QueueStore, "write", late)
+    shorter = await agent.send("s-1.jsonl", talk("a"))
+    assert (shorter["created"], shorter["state"]) == (True, "pending")
+    assert agent.files() == [f"items/{shorter['id']}/original"]
+
+
+@pytest.mark.shows("graph_ingest", 16)
+async def test_who_may_only_send_sees_how_it_stands_with_that_and_no_text(agent: Agent) -> None:
+    sends = Agent(agent.service, agent.tenant, subject="us-device", scopes=["ingest:write"])
+    theirs = await agent.queue("theirs.md", "secret of another")
+    own = await sends.queue("own.md", "x")
+    status = await sends.ask("status")
+    assert ([item["file"] for item in status["pending"]], status["pending_count"]) == (["own.md"], 1)
+    for action in ("read", "claim"):
+        for id_ in (own["id"], theirs["id"]):
+            with pytest.raises(InsufficientScope) as refused:
+                await sends.ask(action, id=id_)
+            assert refused.value.scopes == {"ingest:write", "memory:read"}
+    for action, more in (("cancel", {}), ("retry", {}), ("complete", {"lease": "x"}), ("fail", {"reason": "x"})):
+        with pytest.raises(NotFound):
+            await sends.ask(action, id=theirs["id"], **more)
+    assert (await sends.ask("cancel", id=own["id"]))["action"] == "cancelled"
+    assert (await agent.ask("read", id=theirs["id"]))["text"] == "secret of another"
+
+
+async def test_files_that_arrive_at_once_pass_no_quota_together(database: Database, tmp_path: Path) -> None:
+    """Each transaction alone would see what was there before any of them."""
+    made = await Tenants(database.control).create(fresh_name("tenant"))
+    agent = Agent(service_at(database, tmp_path, quota_files=3), made.data)
+    sent = await asyncio.gather(*(agent.send(f"{n}.md", b"x") for n in range(8)), return_exceptions=True)
+    assert sum(isinstance(each, QuotaExceeded) for each in sent) == 5, sent
+    assert len(agent.files()) == 3
+    assert (await agent.ask("status"))["pending_count"] == 3
 
 
 async def test_a_transcript_that_was_written_anew_stands_beside_the_old_one(agent: Agent) -> None:

@@ -20,6 +20,7 @@ from app.store.control.queue_statements import (
     CHANGE,
     CLAIM,
     CLAIM_CONVERSION,
+    CLAIMED_OUT,
     COMPLETED,
     CURSORS,
     FAILED,
@@ -78,6 +79,8 @@ class Item:
     """Whether its own bytes are kept: those of a transcript that a longer one continues are not."""
     text: bool = False
     """Whether its text was converted into a file of its own."""
+    text_size: int | None = None
+    """Bytes of that file."""
     facts: str | None = None
     """JSON object: what a transcript holds."""
     last_at: float | None = None
@@ -119,7 +122,7 @@ class Usage:
 
     files: int
     size: int
-    """Bytes."""
+    """Bytes, those of converted texts included."""
 
 
 def item_key(tenant: str, layer: str, name: str, sha256: str) -> str:
@@ -128,14 +131,18 @@ def item_key(tenant: str, layer: str, name: str, sha256: str) -> str:
 
 
 class QueueStore:
-    """The store of queued items. ``tenant`` is a data id, ``layers`` are those that the caller may read or write."""
+    """The store of queued items.
+
+    ``tenant`` is a data id, ``layers`` are those that the caller may read or write; ``sender`` is the subject whose
+    items alone it may see, None if it may see all.
+    """
 
     def __init__(self, control: ControlSession) -> None:
         self._control = control
 
-    async def summary(self, tenant: str, layers: Collection[str]) -> Summary:
+    async def summary(self, tenant: str, layers: Collection[str], *, sender: str | None = None) -> Summary:
         """Counts over what these layers hold."""
-        rows = await self._control.read(SUMMARY, of=tenant, readable=sorted(layers))
+        rows = await self._control.read(SUMMARY, of=tenant, readable=sorted(layers), sender=sender)
         counts = {(row["kind"], row["state"]): int(row["many"]) for row in rows}
 
         def of(kind: str | None, *states: str) -> int:
@@ -155,11 +162,18 @@ class QueueStore:
         return Usage(int(rows[0]["files"]), int(rows[0]["size"]))
 
     async def pending(
-        self, tenant: str, layers: Collection[str], *, after: tuple[float, str] = (0.0, ""), limit: int
+        self,
+        tenant: str,
+        layers: Collection[str],
+        *,
+        after: tuple[float, str] = (0.0, ""),
+        limit: int,
+        sender: str | None = None,
     ) -> list[tuple[Item, float | None]]:
         """What waits, oldest first, each with the moment up to which a run has read the same transcript before."""
+        most = min(limit, LONGEST_LIST)
         rows = await self._control.read(
-            PENDING, of=tenant, readable=sorted(layers), at=after[0], id=after[1], limit=min(limit, LONGEST_LIST)
+            PENDING, of=tenant, readable=sorted(layers), sender=sender, at=after[0], id=after[1], limit=most
         )
         return [(Item.of(row["item"]), row["since"]) for row in rows]
 
@@ -168,30 +182,45 @@ class QueueStore:
         rows = await self._control.read(READ_BEFORE, of=tenant, readable=sorted(layers), ids=list(ids))
         return {row["id"]: float(row["since"]) for row in rows}
 
-    async def completed(self, tenant: str, layers: Collection[str], *, limit: int) -> list[Item]:
+    async def completed(
+        self, tenant: str, layers: Collection[str], *, limit: int, sender: str | None = None
+    ) -> list[Item]:
         """What runs have completed, newest first."""
-        return await self._items(COMPLETED, of=tenant, readable=sorted(layers), limit=min(limit, LONGEST_LIST))
+        most = min(limit, LONGEST_LIST)
+        return await self._items(COMPLETED, of=tenant, readable=sorted(layers), sender=sender, limit=most)
 
-    async def failed(self, tenant: str, layers: Collection[str], *, limit: int) -> list[Item]:
+    async def failed(
+        self, tenant: str, layers: Collection[str], *, limit: int, sender: str | None = None
+    ) -> list[Item]:
         """The dead letters, newest first."""
-        return await self._items(FAILED, of=tenant, readable=sorted(layers), limit=min(limit, LONGEST_LIST))
+        most = min(limit, LONGEST_LIST)
+        return await self._items(FAILED, of=tenant, readable=sorted(layers), sender=sender, limit=most)
 
     async def cursors(
-        self, tenant: str, layers: Collection[str], *, source: str, session: str | None, limit: int
+        self,
+        tenant: str,
+        layers: Collection[str],
+        *,
+        source: str,
+        session: str | None,
+        limit: int,
+        sender: str | None = None,
     ) -> list[dict[str, Any]]:
         """How far each session of ``source`` was queued: {session, through, last_event_id, file}, newest first."""
-        return await self._control.read(
-            CURSORS, of=tenant, readable=sorted(layers), source=source, session=session, limit=min(limit, LONGEST_LIST)
-        )
+        asked = {"of": tenant, "readable": sorted(layers), "sender": sender}
+        most = min(limit, LONGEST_LIST)
+        return await self._control.read(CURSORS, **asked, source=source, session=session, limit=most)
 
     async def find(self, tenant: str, layers: Collection[str], item: str) -> Item | None:
         """The item with this id."""
         found = await self._items(FIND, of=tenant, readable=sorted(layers), id=item)
         return found[0] if found else None
 
-    async def newest(self, tenant: str, layers: Collection[str], name: str) -> Item | None:
+    async def newest(
+        self, tenant: str, layers: Collection[str], name: str, *, sender: str | None = None
+    ) -> Item | None:
         """The newest item of this name whose bytes are kept."""
-        found = await self._items(NEWEST, of=tenant, readable=sorted(layers), name=name)
+        found = await self._items(NEWEST, of=tenant, readable=sorted(layers), name=name, sender=sender)
         return found[0] if found else None
 
     async def versions(self, tenant: str, layer: str, name: str) -> list[Item]:
@@ -226,10 +255,15 @@ class QueueStore:
 
         return await self._control.write(whole)
 
-    async def claim_conversion(self, *, now: float, until: float) -> Item | None:
-        """Take the next item that waits for its conversion, or whose converter's lease has expired."""
-        found = await self._changed(CLAIM_CONVERSION, now=now, until=until, lease=new_lease())
-        return found[0] if found else None
+    async def claim_conversion(self, *, now: float, until: float, after: str = "") -> Item | None:
+        """Take the oldest item that waits for its conversion, or whose converter's lease has expired, of one tenant.
+
+        ``after`` is the data id that the caller was given last: each other tenant that has something comes before it.
+        """
+        rows = await self._control.write(
+            lambda writing: writing.run(CLAIM_CONVERSION, now=now, until=until, after=after, lease=new_lease())
+        )
+        return Item.of(rows[0]["item"]) if rows else None
 
     async def finish(self, item: Item, changes: Mapping[str, Any]) -> bool:
         """Change an item whose lease is held; False if somebody else took it over or removed it meanwhile."""
@@ -243,16 +277,17 @@ class QueueStore:
 
         return await self._control.write(work)
 
-    async def give_up(self, *, now: float, claims: int, reason: str) -> int:
-        """Put aside what runs have claimed ``claims`` times and never completed; how many."""
-        return len(await self._changed(GIVEN_UP, now=now, claims=claims, reason=reason))
+    async def give_up(self, tenant: str, *, now: float, claims: int, reason: str) -> None:
+        """Put aside what runs of the tenant have claimed ``claims`` times and never completed."""
+        given = {"of": tenant, "now": now, "claims": claims, "reason": reason}
+        await self._control.write(lambda writing: writing.run(GIVEN_UP, **given))
+
+    async def claimed_out(self, *, now: float, claims: int) -> list[str]:
+        """The data ids of tenants that have something to give up."""
+        return [str(row["tenant"]) for row in await self._control.read(CLAIMED_OUT, now=now, claims=claims)]
 
     async def _items(self, statement: Statement, /, **parameters: Any) -> list[Item]:
         return [Item.of(row["item"]) for row in await self._control.read(statement, **parameters)]
-
-    async def _changed(self, statement: Statement, /, **parameters: Any) -> list[Item]:
-        rows = await self._control.write(lambda writing: writing.run(statement, **parameters))
-        return [Item.of(row["item"]) for row in rows]
 
 
 def new_lease() -> str:

@@ -1,4 +1,4 @@
-"""Statements of the ingest queue."""
+"""Statements of the ingest queue. ``$sender``: the subject whose items alone are looked at, or null for all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ __all__ = [
     "ACCEPT",
     "CHANGE",
     "CLAIM",
+    "CLAIMED_OUT",
     "CLAIM_CONVERSION",
     "COMPLETED",
     "CURSORS",
@@ -41,14 +42,14 @@ USAGE = statement(
     "queue.usage",
     """
     MATCH (i:_IngestItem {tenant: $of})
-    RETURN count(i) AS files, sum(CASE WHEN i.stored THEN i.size ELSE 0 END) AS size
+    RETURN count(i) AS files, sum(CASE WHEN i.stored THEN i.size ELSE 0 END + coalesce(i.text_size, 0)) AS size
     """,
     control=True,
 )
 SUMMARY = statement(
     "queue.summary",
     """
-    MATCH (i:_IngestItem {tenant: $of}) WHERE i.layer IN $readable
+    MATCH (i:_IngestItem {tenant: $of}) WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
     RETURN i.kind AS kind, i.state AS state, count(*) AS many
     """,
     control=True,
@@ -59,6 +60,7 @@ PENDING = statement(
     """
     MATCH (i:_IngestItem {tenant: $of})
     WHERE i.layer IN $readable AND i.state IN ['received', 'converting', 'pending', 'claimed']
+      AND i.subject = coalesce($sender, i.subject)
       AND (i.created_at > $at OR (i.created_at = $at AND i.id > $id))
     WITH i ORDER BY i.created_at, i.id LIMIT $limit
     RETURN properties(i) AS item,
@@ -84,7 +86,8 @@ READ_BEFORE = statement(
 COMPLETED = statement(
     "queue.completed",
     """
-    MATCH (i:_IngestItem {tenant: $of, state: 'completed'}) WHERE i.layer IN $readable
+    MATCH (i:_IngestItem {tenant: $of, state: 'completed'})
+    WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.completed_at DESC, i.id LIMIT $limit
     """,
     control=True,
@@ -92,7 +95,8 @@ COMPLETED = statement(
 FAILED = statement(
     "queue.failed",
     """
-    MATCH (i:_IngestItem {tenant: $of, state: 'failed'}) WHERE i.layer IN $readable
+    MATCH (i:_IngestItem {tenant: $of, state: 'failed'})
+    WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.updated_at DESC, i.id LIMIT $limit
     """,
     control=True,
@@ -101,7 +105,8 @@ CURSORS = statement(
     "queue.cursors",
     """
     MATCH (i:_IngestItem {tenant: $of})
-    WHERE i.layer IN $readable AND i.source = $source AND i.state <> 'failed'
+    WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
+      AND i.source = $source AND i.state <> 'failed'
       AND i.session_id IS NOT NULL AND i.through_at IS NOT NULL AND ($session IS NULL OR i.session_id = $session)
     WITH i ORDER BY i.through_at DESC, i.id
     WITH i.session_id AS session, collect(i)[0] AS newest
@@ -118,7 +123,8 @@ FIND = statement(
 NEWEST = statement(
     "queue.newest",
     """
-    MATCH (i:_IngestItem {tenant: $of, name: $name}) WHERE i.layer IN $readable AND i.stored
+    MATCH (i:_IngestItem {tenant: $of, name: $name})
+    WHERE i.layer IN $readable AND i.stored AND i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.created_at DESC, i.id LIMIT 1
     """,
     control=True,
@@ -174,11 +180,12 @@ CLAIM = statement(
     writes=True,
     control=True,
 )
+# The tenants take turns, in the order of their ids: $after is the one that was served last.
 CLAIM_CONVERSION = statement(
     "queue.claim_conversion",
     """
     MATCH (i:_IngestItem) WHERE i.state IN ['received', 'converting'] AND i.due <= $now
-    WITH i ORDER BY i.due, i.id LIMIT 1
+    WITH i ORDER BY i.tenant <= $after, i.tenant, i.due, i.id LIMIT 1
     SET i.locked = true REMOVE i.locked
     WITH i WHERE i.state IN ['received', 'converting'] AND i.due <= $now
     SET i.state = 'converting', i.attempts = i.attempts + 1, i.lease = $lease, i.due = $until, i.updated_at = $now
@@ -190,13 +197,22 @@ CLAIM_CONVERSION = statement(
 GIVEN_UP = statement(
     "queue.give_up",
     """
-    MATCH (i:_IngestItem {state: 'claimed'}) WHERE i.due <= $now AND i.claims >= $claims
+    MATCH (i:_IngestItem {tenant: $of, state: 'claimed'}) WHERE i.due <= $now AND i.claims >= $claims
     WITH i ORDER BY i.id LIMIT 100
     SET i.locked = true REMOVE i.locked
     WITH i WHERE i.state = 'claimed' AND i.due <= $now
     SET i.state = 'failed', i.reason = $reason, i.lease = null, i.updated_at = $now
-    RETURN properties(i) AS item
+    RETURN i.id AS id
     """,
     writes=True,
+    control=True,
+)
+# Whose items give_up has to look at; the worker asks this, a call knows it.
+CLAIMED_OUT = statement(
+    "queue.claimed_out",
+    """
+    MATCH (i:_IngestItem {state: 'claimed'}) WHERE i.due <= $now AND i.claims >= $claims
+    RETURN DISTINCT i.tenant AS tenant ORDER BY tenant LIMIT 1000
+    """,
     control=True,
 )

@@ -14,6 +14,7 @@ from app.store.control.queue import (
     Item,
     QueueStore,
     Summary,
+    Usage,
     accept_in,
     change_in,
     claim_in,
@@ -113,9 +114,12 @@ async def test_what_is_claimed_again_and_again_ends_among_the_failed_with_a_reas
     """Fault 18: nothing silent."""
     made, _ = await accept(database, item(tenant, claims=4))
     await claim(database, tenant, now=100)
-    await store.give_up(now=120, claims=5, reason="claimed too often")
+    await store.give_up(tenant, now=120, claims=5, reason="claimed too often")
     assert (await store.find(tenant, [""], made.id)).state == "claimed"
-    await store.give_up(now=200, claims=5, reason="claimed too often")
+    await store.give_up(f"{tenant}x", now=200, claims=5, reason="claimed too often")
+    assert tenant in await store.claimed_out(now=200, claims=5)
+    await store.give_up(tenant, now=200, claims=5, reason="claimed too often")
+    assert tenant not in await store.claimed_out(now=200, claims=5)
     (dead,) = await store.failed(tenant, [""], limit=10)
     assert (dead.id, dead.reason) == (made.id, "claimed too often")
 
@@ -198,6 +202,48 @@ async def test_a_converters_lease_works_the_same(store, database, tenant):
     assert await store.finish(again, {"state": "pending", "text": True})
 
 
+@pytest.mark.parametrize("names", ["abc", "bca", "cab", "cba"])
+async def test_whose_first_item_comes_late_waits_for_one_of_each_other_tenant(store, database, tenant, names):
+    """One tenant's thousand documents delay another's first by one at most, wherever its id stands."""
+    many, late, last = (f"{tenant}{name}" for name in names)
+    for number in range(4):
+        await accept(database, item(many, f"{number}.pdf", state="received", due=-9.0 + number))
+    assert await _turns(store, 2) == [many, many]
+    await accept(database, item(late, "late.pdf", state="received", due=-2.0))
+    await accept(database, item(last, "last.pdf", state="received", due=-1.5))
+    assert set(await _turns(store, 2, after=many)) == {late, last}
+    assert await _turns(store, 3, after=last) == [many, many]
+
+
+async def _turns(store: QueueStore, most: int, *, after: str = "") -> list[str]:
+    """Whose items one converter gets, of what was due before any other test's."""
+    served: list[str] = []
+    while len(served) < most and (found := await store.claim_conversion(now=-1.0, until=60.0, after=after)):
+        assert await store.finish(found, {"state": "pending"})
+        served.append(after := found.tenant)
+    return served
+
+
+async def test_the_text_that_was_made_of_an_item_counts_for_its_tenant(store, database, tenant):
+    await accept(database, item(tenant, "a.pdf", text=True, text_size=5))
+    await accept(database, item(tenant, "b.jsonl", stored=False))
+    assert await store.usage(tenant) == Usage(files=2, size=15)
+
+
+async def test_a_sender_is_shown_what_it_sent_alone(store, database, tenant):
+    for subject, state in (("us", "pending"), ("them", "pending"), ("them", "completed"), ("them", "failed")):
+        cloud = {"source": "web", "session_id": subject, "through": "t", "through_at": 1.0}
+        await accept(database, item(tenant, f"{subject}-{state}.md", subject=subject, state=state, **cloud))
+    assert await store.summary(tenant, [""], sender="us") == Summary(pending=1)
+    assert [found.name for found, _ in await store.pending(tenant, [""], limit=9, sender="us")] == ["us-pending.md"]
+    assert await store.completed(tenant, [""], limit=9, sender="us") == []
+    assert await store.failed(tenant, [""], limit=9, sender="us") == []
+    cursors = await store.cursors(tenant, [""], source="web", session=None, limit=9, sender="us")
+    assert [row["session"] for row in cursors] == ["us"]
+    assert await store.newest(tenant, [""], "them-pending.md", sender="us") is None
+    assert (await store.newest(tenant, [""], "us-pending.md", sender="us")).subject == "us"
+
+
 async def _mine(store: QueueStore, tenant: str, *, now: float) -> Item | None:
     """The next conversion; other tests' items wait for ever in this shared database, with later moments."""
     found = await store.claim_conversion(now=now, until=now + 60)
@@ -208,7 +254,7 @@ async def _mine(store: QueueStore, tenant: str, *, now: float) -> Item | None:
 PLANNED = {
     name: found
     for name, found in REGISTERED.items()
-    if name.startswith("queue.") and name not in {"queue.claim_conversion", "queue.give_up"}
+    if name.startswith("queue.") and name not in {"queue.claim_conversion", "queue.claimed_out"}
 }
 """What a call runs; the two others are of the worker, which serves all tenants, and start from the state."""
 
@@ -231,6 +277,7 @@ async def test_no_statement_of_a_call_looks_at_other_tenants_items(database, nam
         "lease": "l",
         "reason": "r",
         "session": None,
+        "sender": "us",
         "key": "k",
         "record": {"id": "x"},
         "changes": {"reason": "x"},
