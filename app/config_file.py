@@ -82,6 +82,9 @@ def read(path: Path, rates: tuple[str, ...] = ()) -> Found:
     flat = _flat(body)
     values = _values(flat, warnings)
     decay = _decay(flat, warnings)
+    idle = sorted(key for key, _ in flat if key not in FIELDS and not key.startswith(_RATES))
+    if idle:
+        warnings.append(f"config.json: nothing here is set by {', '.join(idle)}")
     if decay:
         values["decay_rates"] = tuple(f"{name}={rate}" for name, rate in (_pairs(rates) | decay).items())
     return values, tuple(warnings)

@@ -37,7 +37,7 @@ def test_its_keys_count_where_the_environment_says_nothing(home: Path, monkeypat
     memory = MemorySettings()
     assert (memory.boost, memory.weaken, memory.prune_orphan_days) == (0.25, 0.1, 90)
     assert (memory.rates["Person"], memory.rates["Recipe"], memory.rates["Event"]) == (0.9, 0.99, 0.993)
-    assert memory.warnings() == ()
+    assert memory.warnings() == ("config.json: nothing here is set by neo4j.uri",)
 
 
 def test_what_is_out_of_range_is_clamped_with_one_warning_each(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

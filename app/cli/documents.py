@@ -89,7 +89,7 @@ def settings_page() -> str:
         "## config.json",
         "",
         "A file `config.json` in the home folder, as the graph-memory server kept it, counts below the environment.",
-        "What cannot be read or is out of range is said in a warning and costs no start.",
+        "What cannot be read, is out of range or sets nothing here is said in a warning and costs no start.",
         "",
         "| key | here |",
         "|---|---|",

@@ -52,11 +52,12 @@ WORLD: Final = {
         {"name": "Acme", "type": "Organization"},
         {"name": "faint", "type": "Concept", "properties": {"confidence": 0.01}},
     ],
+    # Evidence of one moment in the order in which it is searched where that is made anew: the last comes first.
     "relations": [
+        {"from": "Robert", "relation": "USES", "to": "Vim", "evidence": "Robert uses Vim."},
         {"from": "Bob", "relation": "USES", "to": "Vim", "evidence": "Bob uses Vim."},
         {"from": "Carol", "relation": "KNOWS", "to": "Bob"},
         {"from": "Bob", "relation": "KNOWS", "to": "Robert"},
-        {"from": "Robert", "relation": "USES", "to": "Vim", "evidence": "Robert uses Vim."},
         {"from": "Bob", "relation": "WORKS_AT", "to": "Acme", "valid_at": "2020-01-01"},
         {"from": "faint", "relation": "ABOUT", "to": "Vim", "weight": 0.01, "evidence": "a whisper"},
     ],
