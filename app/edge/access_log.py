@@ -1,20 +1,23 @@
-"""One line for each request: what was asked, what came of it, how long it took. Never a query, a body or a token."""
+"""One line for each request: what was asked, what came of it, how long it took. Never a query, a body or a token.
+
+Nor a name that a person gave: of a path only what was declared is logged (``/ingest/{name}``), of an unknown one no
+more than its first part, if that is known.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Final
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.edge.context import LATEST
 from app.edge.host import PROBES
+from app.edge.metrics import route_of
 
 __all__ = ["AccessLog"]
 
 log = structlog.get_logger("graphkeep.access")
-LONGEST_PATH: Final = 200
 
 
 class AccessLog:
@@ -48,7 +51,7 @@ class AccessLog:
             "request",
             request_id=context.request_id,
             method=scope["method"],
-            path=scope["path"][:LONGEST_PATH],
+            path=scope[LATEST].route or _vaguely(scope["path"]),
             status=status,
             ms=round(milliseconds, 1),
             peer=context.peer,
@@ -56,3 +59,9 @@ class AccessLog:
             tenant=caller.tenant if caller else None,
             client=caller.client if caller else None,
         )
+
+
+def _vaguely(path: str) -> str:
+    """A path that no route was found for, or that was refused before: its first part alone, if that is a known one."""
+    first = route_of(path)
+    return f"/{first}" if path.rstrip("/") == f"/{first}" else f"/{first}/…"

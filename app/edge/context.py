@@ -2,7 +2,7 @@
 
 A stage passes on what it learnt in a copied ASGI scope; the caller's own scope never changes. The one exception is
 :class:`Latest`, made per request by the outermost stage, so that the access log can name the tenant and client that a
-stage further down found out.
+stage further down found out, and the route that was taken.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Scope
 
 from app.context import RequestContext
 
-__all__ = ["CONTEXT", "LATEST", "Latest", "Stage", "context_of", "through", "with_context"]
+__all__ = ["CONTEXT", "LATEST", "Latest", "Stage", "context_of", "note_route", "through", "with_context"]
 
 CONTEXT: Final = "graphkeep.context"
 LATEST: Final = "graphkeep.latest"
@@ -24,12 +24,16 @@ Stage = Callable[[ASGIApp], ASGIApp]
 
 
 class Latest:
-    """The newest context of one request, for the stage that made it."""
+    """The newest context and route of one request, for the stage that made it.
 
-    __slots__ = ("context",)
+    ``route`` is a path as it was declared (``/ingest/{name}``), empty until one was found.
+    """
+
+    __slots__ = ("context", "route")
 
     def __init__(self, context: RequestContext) -> None:
         self.context = context
+        self.route = ""
 
 
 def context_of(scope: Scope) -> RequestContext:
@@ -50,6 +54,13 @@ def with_context(scope: Scope, context: RequestContext) -> Scope:
     if isinstance(latest, Latest):
         latest.context = context
     return {**scope, CONTEXT: context}
+
+
+def note_route(scope: Scope, route: str) -> None:
+    """Say which declared path the request has taken."""
+    latest = scope.get(LATEST)
+    if isinstance(latest, Latest):
+        latest.route = route
 
 
 def through(*stages: Stage, to: ASGIApp) -> ASGIApp:

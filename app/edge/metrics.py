@@ -18,7 +18,7 @@ __all__ = ["Measured", "Metrics"]
 BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 120)
 ROUTES: Final = (
     *("mcp", ".well-known", "authorize", "token", "register", "revoke", "introspect"),
-    *("consent", "sign-in", "console", "healthz", "readyz"),
+    *("consent", "sign-in", "console", "healthz", "readyz", "ingest", "exports", "pending"),
 )
 LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """Names under which the metrics are asked for; any other is a page that had its own name lead here (DNS rebinding)."""

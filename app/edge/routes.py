@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from starlette.routing import BaseRoute, Router
+from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.edge.answers import not_found
+from app.edge.context import note_route
 
 __all__ = ["Routes", "pages"]
 
@@ -29,6 +30,8 @@ class Routes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app."""
         path = scope["path"].rstrip("/")
+        if path in self._apps:
+            note_route(scope, path)
         app = self._apps.get(path) or self._below.get("/".join(path.split("/", 2)[:2]))
         if app is not None:  # the stages behind compare paths: they see one spelling only
             await app({**scope, "path": path}, receive, send)
@@ -36,6 +39,13 @@ class Routes:
             await self._otherwise(scope, receive, send)
 
 
-def pages(routes: Sequence[BaseRoute]) -> ASGIApp:
+def pages(routes: Sequence[Route]) -> ASGIApp:
     """The routes of a room, then 404."""
-    return Router(routes=routes, redirect_slashes=False, default=not_found)
+    router = Router(routes=routes, redirect_slashes=False, default=not_found)
+
+    async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+        found = next((route.path for route in routes if route.matches(scope)[0] is not Match.NONE), "")
+        note_route(scope, found)
+        await router(scope, receive, send)
+
+    return noted

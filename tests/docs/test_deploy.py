@@ -100,6 +100,13 @@ def test_the_public_caddyfile_is_valid_and_keeps_what_streams_need() -> None:
     assert "encode" not in directives.replace("encoder", "")
 
 
+def test_the_public_log_keeps_no_query_and_no_name_of_a_file() -> None:
+    kept = re.search(r'request>uri regexp "(.*)" "[$]1"', (ROOT / "Caddyfile").read_text())
+    assert kept is not None
+    for asked in ("/ingest/secret.md?source=secret", "/exports/secret", "/ingest?secret", "/authorize?code=secret"):
+        assert re.sub(kept[1], r"\1", asked) == "/" + re.split("[/?]", asked)[1]
+
+
 def test_the_unit_starts_a_command_that_exists() -> None:
     unit = ROOT / "deploy" / "systemd" / "graphkeep.service"
     assert re.search(r"^ExecStart=\S+/graphkeep serve$", unit.read_text(), re.MULTILINE)
