@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -152,14 +152,15 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         )
         stack.push_async_callback(database.close)
         opening = await stack.enter_async_context(Opening(database).running())
-        await stack.enter_async_context(beside(_plan(opening, database), "plans"))
+        rooms = ROOMS if store.plan_ahead else frozenset()
+        await stack.enter_async_context(beside(_plan(opening, database, rooms), "plans"))
         await stack.enter_async_context(beside(keep_swept(database.control), "sweeping"))
         await stack.enter_async_context(
             beside(_after(opening, partial(keep_leftovers_erased, database, settings)), "moving")
         )
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
-        await stack.enter_async_context(beside(_start_model(embedder, opening, database), "model"))
+        await stack.enter_async_context(beside(_start_model(embedder, opening, database, rooms), "model"))
         access = await stack.enter_async_context(open_access(settings, database, migrated=opening.migrated))
         erasing = Erasing(database, settings, access.vault)
         await stack.enter_async_context(beside(_after(opening, erasing.keep_going), "erasing"))
@@ -213,9 +214,9 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         )
 
 
-async def _plan(opening: Opening, database: Database) -> None:
+async def _plan(opening: Opening, database: Database, rooms: Collection[str]) -> None:
     await opening.migrated.wait()
-    await plan_ahead(database, ROOMS)
+    await plan_ahead(database, rooms)
 
 
 async def _after(opening: Opening, work: Callable[[], Awaitable[None]]) -> None:
@@ -223,12 +224,12 @@ async def _after(opening: Opening, work: Callable[[], Awaitable[None]]) -> None:
     await work()
 
 
-async def _start_model(embedder: Embedder, opening: Opening, database: Database) -> None:
+async def _start_model(embedder: Embedder, opening: Opening, database: Database, rooms: Collection[str]) -> None:
     """A first model may have to be fetched: everything else serves meanwhile."""
     await opening.migrated.wait()
     await embedder.start(database)
     if embedder.identity is not None:
-        await plan_ahead(database, ROOMS, dimension=embedder.identity.dimension)
+        await plan_ahead(database, rooms, dimension=embedder.identity.dimension)
 
 
 def _first_scopes(registry: Registry) -> frozenset[str]:

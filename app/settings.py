@@ -152,6 +152,7 @@ class StoreSettings(_Room):
         default=None,
         description="Folder of the managed database's program, shareable between homes; unset: `engine` in the home.",
     )
+    plan_ahead: bool = Field(default=True, description="Plan the tools' statements at start, before the first call.")
     undo_days: int = Field(
         default=30, ge=1, le=3650, description="Time in which a merge, a deletion or the like can be undone, days."
     )

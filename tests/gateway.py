@@ -112,14 +112,22 @@ def settings_for(
     *,
     limits: LimitSettings | None = None,
     embedding: EmbeddingSettings | None = None,
+    plan_ahead: bool = False,
     **run: Any,
 ) -> Settings:
-    """Settings of a gateway on free ports, without a model unless one is asked for."""
+    """Settings of a gateway on free ports, without a model unless one is asked for.
+
+    Planning ahead costs a minute of processor time on a new database: each gateway would spend it again.
+    """
     return Settings(
         run=RunSettings(home=home, http_port=free_port(), https_port=free_port(), **run),
         edge=EdgeSettings(metrics_port=free_port()),
         store=StoreSettings(
-            neo4j_uri=server.uri, neo4j_user=server.user, neo4j_password=SecretStr(server.password), pool_size=20
+            neo4j_uri=server.uri,
+            neo4j_user=server.user,
+            neo4j_password=SecretStr(server.password),
+            pool_size=20,
+            plan_ahead=plan_ahead,
         ),
         limits=limits or LimitSettings(calls_per_minute=100_000, burst=10_000),
         oauth=settings_of_tests(),

@@ -261,6 +261,7 @@ async def test_sigterm_with_open_connections_exits_in_time_and_cleanly(neo4j_ser
         "GRAPHKEEP_HTTP_PORT": str(port),
         "GRAPHKEEP_STOP_SECONDS": "6",
         "GRAPHKEEP_EMBEDDING": "none",
+        "GRAPHKEEP_PLAN_AHEAD": "false",
         "GRAPHKEEP_SECRET_KEY": SECRET_KEY,
         "NEO4J_URI": neo4j_server.uri,
         "NEO4J_PASSWORD": neo4j_server.password,

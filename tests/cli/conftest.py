@@ -49,6 +49,7 @@ class Place:
             "GRAPHKEEP_HEAP": "512m",
             "GRAPHKEEP_PAGE_CACHE": "64m",
             "GRAPHKEEP_EMBEDDING": "none",
+            "GRAPHKEEP_PLAN_AHEAD": "false",
             **self.extra,
         }
 

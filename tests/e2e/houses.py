@@ -116,6 +116,7 @@ class Processes:
             "GRAPHKEEP_SECRET_KEY": SECRET_KEY,
             "GRAPHKEEP_PUBLIC_URLS": ADDRESS,
             "GRAPHKEEP_EMBEDDING": "none",
+            "GRAPHKEEP_PLAN_AHEAD": "false",
         }
         house = cls(settings_for(server, homes[0]), homes, {**kept, **shared})
         try:

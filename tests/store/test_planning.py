@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
 import app.graph.queries  # registers its statements
 import app.memory.queries
 from app.main import ROOMS
@@ -10,6 +16,8 @@ from app.store.database import Database
 from app.store.planning import EXAMPLES, NOBODY, plan_ahead
 from app.store.schema import ensure_vector_index
 from app.store.statement import REGISTERED
+from tests.conftest import Server
+from tests.gateway import running, settings_for
 
 
 def _of_tools():
@@ -39,3 +47,16 @@ async def test_a_database_that_is_away_is_no_failure():
 async def test_only_the_rooms_of_tools_are_planned(database: Database):
     assert await plan_ahead(database, ()) == 0
     assert {"graph", *(tool.toolset for tool in TOOLS)} == ROOMS
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_a_gateway_plans_at_its_start_unless_it_is_told_not_to(
+    neo4j_server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str], wanted: bool
+) -> None:
+    planned: list[int] = []
+    async with running(settings_for(neo4j_server, tmp_path, plan_ahead=wanted), ""), asyncio.timeout(120):
+        while not planned:
+            await asyncio.sleep(0.1)
+            lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+            planned = [line["statements"] for line in lines if line["event"] == "planned"]
+    assert (planned[0] > 10) is wanted, planned
