@@ -29,6 +29,8 @@ _STOP_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.1
 _SERVER: Final = "org.neo4j.server.Neo4jCommunity"
 _ADMIN: Final = "org.neo4j.cli.AdminTool"
+_KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "JDK_JAVA_OPTIONS")
+"""Variables that reach the server; the last is Java's own way to take further options."""
 
 _SOFTWARE_EXIT: Final = 70  # EX_SOFTWARE of sysexits.h
 _BUSY_EXIT: Final = 69  # EX_UNAVAILABLE
@@ -171,7 +173,7 @@ class EmbeddedServer:
         return password
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "TZ", "HOME"}}
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         return {**kept, "NEO4J_HOME": self._mark, "NEO4J_CONF": str(self._files.configuration)}
 
     async def _launch(self, engine: Engine, port: int) -> None:
