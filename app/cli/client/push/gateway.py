@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
 
@@ -75,7 +75,10 @@ class Gateway:
         answer = self._ask("POST", f"{self._address}/ingest/uploads", headers=headers)
         if answer.status_code != 201:
             raise Refused(_reason(answer))
-        return Upload(urljoin(f"{self._address}/", answer.headers["location"]), int(answer.headers["upload-offset"]))
+        url = urljoin(f"{self._address}/", answer.headers["location"])
+        if urlsplit(url)[:2] != urlsplit(self._address)[:2]:  # the token goes to no other host
+            raise Refused("the gateway names an upload at another address")
+        return Upload(url, int(answer.headers["upload-offset"]))
 
     def offset(self, url: str) -> int | None:
         """How many bytes of an upload are there; None when there is no such upload any more."""
@@ -144,7 +147,7 @@ class Gateway:
 
 def _patience(answer: httpx2.Response) -> float:
     told = answer.headers.get("retry-after", "1")
-    return min(float(told), _LONGEST_WAIT) if told.isdigit() else 1.0
+    return min(float(told), _LONGEST_WAIT) if told.isascii() and told.isdigit() else 1.0
 
 
 def _reason(answer: httpx2.Response) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import httpx2
+import pytest
 
-from app.cli.client.push.gateway import Gateway
+from app.cli.client.push.gateway import Gateway, Refused
 
 URL = "http://localhost/ingest/uploads/1"
 
@@ -43,3 +44,19 @@ def test_what_has_arrived_is_not_taken_for_accepted() -> None:
         assert gateway.send(URL, 0, b"four") == 4
         assert gateway.send(URL, 4, b"more") == 8
     assert (served.accepted, served.kept, waits) == (True, b"fourmore", [5.0])
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["https://localhost/ingest/uploads/1", "//evil.example/x", "http://localhost:1/x", "http://localhost@evil/x"],
+)
+def test_an_upload_at_another_address_gets_neither_bytes_nor_the_token(named: str) -> None:
+    asked: list[httpx2.URL] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url)
+        return httpx2.Response(201, headers={"location": named, "upload-offset": "0"})
+
+    with httpx2.Client(transport=httpx2.MockTransport(answer)) as client, pytest.raises(Refused, match="another"):
+        Gateway(client, "http://localhost").begin({"filename": "a.md"}, 1)
+    assert [str(url) for url in asked] == ["http://localhost/ingest/uploads"]
