@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,22 @@ from tests.identity import a_grant, a_principal
 
 async def _silent(done: float, total: float | None = None, message: str | None = None) -> None:
     return None
+
+
+def talk(*texts: str, session: str = "s-1") -> bytes:
+    return b"".join(
+        json.dumps(
+            {
+                "type": "user",
+                "sessionId": session,
+                "cwd": "/home/ada",
+                "timestamp": f"2026-01-01T00:00:{number:02d}Z",
+                "message": {"role": "user", "content": text},
+            }
+        ).encode()
+        + b"\n"
+        for number, text in enumerate(texts)
+    )
 
 
 def service_at(database: Database, home: Path, **ingest: Any) -> IngestService:

@@ -11,23 +11,30 @@ import pytest
 
 from app.ingest.service import IngestService
 from app.store.session import Writing
-from tests.ingest.conftest import Agent
-from tests.ingest.test_service import talk
+from app.store.statement import statement
+from tests.ingest.conftest import Agent, talk
 
 
 class _Crash(BaseException):
     """The process is gone."""
 
 
-async def _shown(agent: Agent) -> dict[str, Any]:
-    return await agent.ask("status")
+ITEMS = statement(
+    "test_crash.all_items",
+    "MATCH (i:_IngestItem {tenant: $of}) RETURN properties(i) AS item ORDER BY i.id",
+    control=True,
+)
+
+
+async def _items(agent: Agent) -> list[dict[str, Any]]:
+    return await agent.service.store._control.read(ITEMS, of=agent.tenant)
 
 
 async def _crashed(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, change: Callable[[], Awaitable[Any]], least: int
 ) -> None:
     """Let ``change`` crash after each of its statements in turn, until it comes through."""
-    before = await _shown(agent)
+    before = await _items(agent)
     run = Writing.run
     at = 0
     while True:
@@ -47,7 +54,7 @@ async def _crashed(
             await change()
         except _Crash:
             monkeypatch.setattr(Writing, "run", run)
-            assert await _shown(agent) == before, f"after statement {at}"
+            assert await _items(agent) == before, f"after statement {at}"
             continue
         break
     monkeypatch.setattr(Writing, "run", run)
@@ -60,7 +67,7 @@ async def test_a_crash_while_files_are_accepted_leaves_them_accepted_or_not(
     """W-M15 for the queue: the transcript that takes the place of its beginning is the longest of these changes."""
     await agent.send("s-1.jsonl", talk("a"))
     await _crashed(agent, monkeypatch, lambda: agent.send("s-1.jsonl", talk("a", "b")), 3)
-    status = await _shown(agent)
+    status = await agent.ask("status")
     assert (status["pending_count"], status["pending"][0]["facts"]["message_count"]) == (1, 2)
     assert [message["text"] for message in (await agent.read(session_id="s-1"))["messages"]] == ["a", "b"]
     old = time.time() - 30 * 24 * 3600
@@ -83,7 +90,7 @@ async def test_a_crash_while_a_run_changes_an_item_changes_nothing(
         lambda: agent.ask(action, id=held["id"], lease=held["lease"], idempotency_key=f"k-{action}", **more),
         3,
     )
-    status = await _shown(agent)
+    status = await agent.ask("status")
     assert (status["pending_count"], status["completed_count"], status["failed_count"]) == {
         "complete": (0, 1, 0),
         "fail": (0, 0, 1),

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.errors import Conflict, Forbidden, InsufficientScope, InvalidInput, NotFound, Overloaded, QuotaExceeded
+from app.errors import Conflict, Forbidden, InsufficientScope, InvalidInput, NotFound
 from app.ingest.actions import CLAIMS
-from app.store.control.queue import QueueStore, Summary
-from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database
-from tests.identity import fresh_name
 from tests.ingest.conftest import Agent, service_at
 
 CLOUD = {"source": "claude-code-cloud", "session_id": "s-1"}
-
-
-def talk(*texts: str, session: str = "s-1") -> bytes:
-    return b"".join(
-        json.dumps(
-            {
-                "type": "user",
-                "sessionId": session,
-                "cwd": "/home/ada",
-                "timestamp": f"2026-01-01T00:00:{number:02d}Z",
-                "message": {"role": "user", "content": text},
-            }
-        ).encode()
-        + b"\n"
-        for number, text in enumerate(texts)
-    )
 
 
 @pytest.mark.shows("graph_ingest", 2, 5)
@@ -115,13 +95,13 @@ async def test_a_document_stays_pending_until_a_run_claims_and_completes_it(agen
     for number in range(7):
         await agent.queue(f"{number}.md", "x")
     assert (await agent.ask("status"))["completed_count"] == 0
-    for number in range(6):
-        held = await agent.claimed()
-        assert held["file"] == f"{number}.md"
+    taken = (await agent.ask("claim", limit=6))["items"]
+    assert [held["file"] for held in taken] == [f"{number}.md" for number in range(6)]
+    for number, held in enumerate(taken):
         done = {"id": held["id"], "lease": held["lease"], "entities": number, "edges": 2 * number}
         answer = await agent.ask("complete", **done)
         assert (answer["action"], answer["state"], answer["entities"]) == ("completed", "completed", number)
-        assert (await agent.ask("complete", **done))["state"] == "completed"
+    assert (await agent.ask("complete", **done))["state"] == "completed"
     status = await agent.ask("status")
     assert (status["pending_count"], status["completed_count"]) == (1, 6)
     recent = [(row["file"], row["entities"], row["edges"]) for row in status["recently_completed"]]
@@ -226,19 +206,6 @@ async def test_the_collectors_loop_sends_only_what_is_new_and_everything_once(ag
     assert status["session_cursors"]["s-1"]["last_event_id"] == "e8"
 
 
-@pytest.mark.shows("graph_ingest", 13)
-@pytest.mark.parametrize("text", ["x" * 100_000, "日本語 🦊\n" * 9000, '"\\\n' * 30_000, "\x01" * 20_000])
-async def test_reading_page_by_page_loses_no_character(agent: Agent, text: str) -> None:
-    queued = await agent.queue("long.txt", text)
-    got, cursor, pages = "", None, 0
-    while pages == 0 or cursor:
-        answer = await agent.ask("read", id=queued["id"], cursor=cursor)
-        assert len(json.dumps(answer, ensure_ascii=False)) < 60_000
-        got, cursor, pages = got + answer["text"], answer["next_cursor"], pages + 1
-    assert got == text
-    assert pages > 1
-
-
 @pytest.mark.shows("graph_ingest", 14)
 async def test_cancel_removes_the_item_with_its_file_unless_a_run_works_on_it(agent: Agent) -> None:
     """Fault 29: of what is removed nothing stays."""
@@ -280,142 +247,6 @@ async def test_a_page_of_status_ends_before_its_answer_would_be_cut(agent: Agent
         await agent.queue("x.md", "x", meta={"topic_hints": ["x" * 200] * 50})
 
 
-async def test_quotas_refuse_with_the_remedy_and_store_nothing(database: Database, tmp_path: Path, tenant: str) -> None:
-    agent = Agent(service_at(database, tmp_path, quota_file_bytes=1024, quota_files=2), tenant)
-    with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILE_BYTES"):
-        await agent.queue("a.md", "x" * 1025)
-    assert agent.files() == []
-    for number in range(2):
-        await agent.queue(f"{number}.md", "x")
-    with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILES"):
-        await agent.queue("3.md", "x")
-    assert len(agent.files()) == 2
-
-
-async def test_nothing_is_queued_for_a_tenant_that_was_frozen_meanwhile(agent: Agent, database: Database) -> None:
-    tenants = Tenants(database.control)
-    made = await tenants.create(fresh_name("tenant"))
-    agent = Agent(agent.service, made.data)
-    assert (await agent.queue("a.md", "x"))["created"]
-    await tenants.set_state(made.id, TenantState.SUSPENDED)
-    with pytest.raises(Overloaded) as refused:
-        await agent.queue("b.md", "y")
-    assert (refused.value.outcome, refused.value.retryable) == ("not_applied", True)
-    assert len(agent.files()) == 1
-
-
-@pytest.mark.shows("graph_read_transcript", 1, 2, 3)
-async def test_a_transcript_is_found_by_session_or_the_last_part_of_a_path(agent: Agent, tmp_path: Path) -> None:
-    """W-M06: no path leads anywhere but to what this tenant sent."""
-    await agent.send("s-1.jsonl", talk("Hello"))
-    (tmp_path / "secret.jsonl").write_bytes(talk("secret"))
-    for given in ({"session_id": "s-1"}, {"file_path": "C:\\Users\\a\\s-1.jsonl"}, {"file_path": "/x/../s-1.jsonl"}):
-        found = await agent.read(**given)
-        assert [message["text"] for message in found["messages"]] == ["Hello"]
-    for path in (str(tmp_path / "secret.jsonl"), "../secret.jsonl", "/etc/passwd"):
-        with pytest.raises(NotFound, match="No transcript found for session_id"):
-            await agent.read(file_path=path)
-    with pytest.raises(NotFound, match="No transcript found for session_id: none"):
-        await agent.read(session_id="none")
-    for bad in ("../s-1", "a/b", "a\x00b", "con"):
-        with pytest.raises(InvalidInput):
-            await agent.read(session_id=bad)
-    with pytest.raises(InvalidInput, match="Provide either session_id or file_path"):
-        await agent.read()
-    with pytest.raises(NotFound):
-        await Agent(agent.service, f"{agent.tenant}x").read(session_id="s-1")
-
-
-@pytest.mark.shows("graph_read_transcript", 4, 9)
-async def test_a_transcript_is_read_in_pages_with_counts_of_the_whole(agent: Agent) -> None:
-    await agent.send("s-1.jsonl", talk(*(f"m{number}" for number in range(5))) + b"{half")
-    texts, cursor = [], None
-    while not texts or cursor:
-        found = await agent.read(session_id="s-1", limit=2, cursor=cursor)
-        assert (found["line_count"], found["message_count"], found["bad_lines"]) == (6, 5, 1)
-        assert (found["session_id"], found["cwd"], found["format_version"]) == ("s-1", "/home/ada", "v1")
-        texts += [message["text"] for message in found["messages"]]
-        cursor = found["next_cursor"]
-    assert texts == [f"m{number}" for number in range(5)]
-    assert found["warnings"] == ["Line 6: invalid JSON, skipped"]
-
-
-@pytest.mark.shows("graph_read_transcript", 8)
-async def test_a_session_that_went_on_takes_the_place_of_its_beginning(agent: Agent) -> None:
-    """W-M31: and if that was completed, only what is later is new."""
-    first = await agent.send("s-1.jsonl", talk("a"))
-    longer = await agent.send("s-1.jsonl", talk("a", "b"))
-    assert longer["created"]
-    assert longer["id"] != first["id"]
-    assert (await agent.ask("status"))["pending_count"] == 1
-    assert len(agent.files()) == 1
-    assert (await agent.send("s-1.jsonl", talk("a")))["id"] == longer["id"]
-    held = await agent.claimed()
-    assert "since" not in held
-    await agent.ask("complete", id=held["id"], lease=held["lease"])
-    store = QueueStore(agent.service.store._control)
-    assert await store.summary(agent.tenant, [""]) == Summary(completed=1)
-    await agent.send("s-1.jsonl", talk("a", "b", "c"))
-    status = await agent.ask("status")
-    assert (status["unprocessed_transcripts"], status["completed_count"]) == (1, 1)
-    resumed = await agent.claimed()
-    assert resumed["since"] == status["pending"][0]["since"] == "2026-01-01T00:00:01.000Z"
-    found = await agent.read(session_id="s-1", since=resumed["since"])
-    assert [message["text"] for message in found["messages"]] == ["c"]
-    assert len(agent.files()) == 1
-
-
-async def test_an_odd_moment_neither_breaks_nor_silences_the_queue(agent: Agent) -> None:
-    odd = b"".join(
-        json.dumps({**json.loads(talk("odd")), "timestamp": moment}).encode() + b"\n"
-        for moment in ("9999-12-31T23:59:59-12:00", "2999-01-01T00:00:00Z")
-    )
-    await agent.send("s-1.jsonl", talk("a", "b") + odd)
-    held = await agent.claimed()
-    await agent.ask("complete", id=held["id"], lease=held["lease"])
-    await agent.send("s-1.jsonl", talk("a", "b") + odd + talk("x", "x", "c").splitlines(keepends=True)[2])
-    (waiting,) = (await agent.ask("status"))["pending"]
-    assert waiting["since"] == "2026-01-01T00:00:01.000Z"
-    found = await agent.read(session_id="s-1", since=waiting["since"])
-    assert "c" in [message["text"] for message in found["messages"]]
-
-
-async def test_what_is_sent_again_after_its_continuation_was_cancelled_is_here_again(agent: Agent) -> None:
-    """Fault 18: it was answered as known, and its bytes were gone."""
-    await agent.send("s-1.jsonl", talk("a"))
-    held = await agent.claimed()
-    await agent.ask("complete", id=held["id"], lease=held["lease"], entities=3)
-    longer = await agent.send("s-1.jsonl", talk("a", "b"))
-    await agent.ask("cancel", id=longer["id"])
-    assert agent.files() == []
-    again = await agent.send("s-1.jsonl", talk("a"))
-    assert (again["created"], again["state"]) == (False, "completed")
-    assert agent.files() == [f"items/{again['id']}/original"]
-    assert [message["text"] for message in (await agent.read(session_id="s-1"))["messages"]] == ["a"]
-    status = await agent.ask("status")
-    assert (status["pending_count"], status["completed_count"]) == (0, 1)
-    assert (status["recently_completed"][0]["id"], status["recently_completed"][0]["entities"]) == (again["id"], 3)
-    await agent.send("s-1.jsonl", talk("a", "b"))
-    assert (await agent.claimed())["since"] == "2026-01-01T00:00:00.000Z"
-
-
-async def test_what_a_longer_version_holds_is_taken_when_that_is_cancelled_meanwhile(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    longer = await agent.send("s-1.jsonl", talk("a", "b"))
-    write = QueueStore.write
-
-    async def late(self: QueueStore, *given: Any) -> Any:
-        monkeypatch.setattr(QueueStore, "write", write)
-        await agent.ask("cancel", id=longer["id"])
-        return await write(self, *given)
-
-    monkeypatch.setattr(QueueStore, "write", late)
-    shorter = await agent.send("s-1.jsonl", talk("a"))
-    assert (shorter["created"], shorter["state"]) == (True, "pending")
-    assert agent.files() == [f"items/{shorter['id']}/original"]
-
-
 @pytest.mark.shows("graph_ingest", 16)
 async def test_who_may_only_send_sees_how_it_stands_with_that_and_no_text(agent: Agent) -> None:
     sends = Agent(agent.service, agent.tenant, subject="us-device", scopes=["ingest:write"])
@@ -433,19 +264,3 @@ async def test_who_may_only_send_sees_how_it_stands_with_that_and_no_text(agent:
             await sends.ask(action, id=theirs["id"], **more)
     assert (await sends.ask("cancel", id=own["id"]))["action"] == "cancelled"
     assert (await agent.ask("read", id=theirs["id"]))["text"] == "secret of another"
-
-
-async def test_files_that_arrive_at_once_pass_no_quota_together(database: Database, tmp_path: Path) -> None:
-    """Each transaction alone would see what was there before any of them."""
-    made = await Tenants(database.control).create(fresh_name("tenant"))
-    agent = Agent(service_at(database, tmp_path, quota_files=3), made.data)
-    sent = await asyncio.gather(*(agent.send(f"{n}.md", b"x") for n in range(8)), return_exceptions=True)
-    assert sum(isinstance(each, QuotaExceeded) for each in sent) == 5, sent
-    assert len(agent.files()) == 3
-    assert (await agent.ask("status"))["pending_count"] == 3
-
-
-async def test_a_transcript_that_was_written_anew_stands_beside_the_old_one(agent: Agent) -> None:
-    await agent.send("s-1.jsonl", talk("a", "b"))
-    await agent.send("s-1.jsonl", talk("other", "words", "here"))
-    assert (await agent.ask("status"))["pending_count"] == 2

@@ -18,5 +18,5 @@ from app.store.execution import Trace
 async def test_its_transaction_only_reads(database: Database, query: str) -> None:
     with pytest.raises(InvalidInput, match="database refuses"):
         await ask(
-            *(database.driver, database.name, query, {}, Deadline.after(10), Trace("test")), rows=1, characters=1000
+            *(database.driver, database.name, query, {}, Deadline.after(60), Trace("test")), rows=1, characters=1000
         )

@@ -203,7 +203,7 @@ _WORDS = st.sampled_from(
 _DENIED = st.sampled_from(["SHOW", "call", "Terminate", "LOAD", "use", "SET", "create", "DELETE", "explain", "MERGE"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(_WORDS, max_size=25), _DENIED, st.lists(_WORDS, max_size=10))
 def test_no_surroundings_let_a_denied_word_through(before: list[str], word: str, after: list[str]) -> None:
     """Whatever stands around it: refused, or inside a string, a comment or a back-ticked name."""
@@ -216,7 +216,7 @@ def test_no_surroundings_let_a_denied_word_through(before: list[str], word: str,
     assert word.upper() not in bare.upper().split()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(_WORDS, max_size=20))
 def test_a_lone_unlabelled_node_that_nothing_binds_is_never_let_through(around: list[str]) -> None:
     text = " ".join(["MATCH (free) RETURN free", *around])

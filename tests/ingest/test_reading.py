@@ -1,0 +1,60 @@
+"""What was sent is read page by page, and from nowhere but what this tenant sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.errors import InvalidInput, NotFound
+from tests.ingest.conftest import Agent, talk
+
+
+@pytest.mark.shows("graph_ingest", 13)
+@pytest.mark.parametrize("text", ["x" * 100_000, "日本語 🦊\n" * 9000, '"\\\n' * 30_000, "\x01" * 20_000])
+async def test_reading_page_by_page_loses_no_character(agent: Agent, text: str) -> None:
+    queued = await agent.queue("long.txt", text)
+    got, cursor, pages = "", None, 0
+    while pages == 0 or cursor:
+        answer = await agent.ask("read", id=queued["id"], cursor=cursor)
+        assert len(json.dumps(answer, ensure_ascii=False)) < 60_000
+        got, cursor, pages = got + answer["text"], answer["next_cursor"], pages + 1
+    assert got == text
+    assert pages > 1
+
+
+@pytest.mark.shows("graph_read_transcript", 1, 2, 3)
+async def test_a_transcript_is_found_by_session_or_the_last_part_of_a_path(agent: Agent, tmp_path: Path) -> None:
+    """W-M06: no path leads anywhere but to what this tenant sent."""
+    await agent.send("s-1.jsonl", talk("Hello"))
+    (tmp_path / "secret.jsonl").write_bytes(talk("secret"))
+    for given in ({"session_id": "s-1"}, {"file_path": "C:\\Users\\a\\s-1.jsonl"}, {"file_path": "/x/../s-1.jsonl"}):
+        found = await agent.read(**given)
+        assert [message["text"] for message in found["messages"]] == ["Hello"]
+    for path in (str(tmp_path / "secret.jsonl"), "../secret.jsonl", "/etc/passwd"):
+        with pytest.raises(NotFound, match="No transcript found for session_id"):
+            await agent.read(file_path=path)
+    with pytest.raises(NotFound, match="No transcript found for session_id: none"):
+        await agent.read(session_id="none")
+    for bad in ("../s-1", "a/b", "a\x00b", "con"):
+        with pytest.raises(InvalidInput):
+            await agent.read(session_id=bad)
+    with pytest.raises(InvalidInput, match="Provide either session_id or file_path"):
+        await agent.read()
+    with pytest.raises(NotFound):
+        await Agent(agent.service, f"{agent.tenant}x").read(session_id="s-1")
+
+
+@pytest.mark.shows("graph_read_transcript", 4, 9)
+async def test_a_transcript_is_read_in_pages_with_counts_of_the_whole(agent: Agent) -> None:
+    await agent.send("s-1.jsonl", talk(*(f"m{number}" for number in range(5))) + b"{half")
+    texts, cursor = [], None
+    while not texts or cursor:
+        found = await agent.read(session_id="s-1", limit=2, cursor=cursor)
+        assert (found["line_count"], found["message_count"], found["bad_lines"]) == (6, 5, 1)
+        assert (found["session_id"], found["cwd"], found["format_version"]) == ("s-1", "/home/ada", "v1")
+        texts += [message["text"] for message in found["messages"]]
+        cursor = found["next_cursor"]
+    assert texts == [f"m{number}" for number in range(5)]
+    assert found["warnings"] == ["Line 6: invalid JSON, skipped"]
