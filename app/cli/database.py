@@ -18,7 +18,7 @@ from app.store.database import Database
 from app.store.embedded import EmbeddedServer, ServerAddress, running_server
 from app.store.schema import migrate
 
-__all__ = ["check_password", "connected", "managed", "reachable", "running"]
+__all__ = ["check_password", "connected", "managed", "own_server", "reachable", "running"]
 
 _RESTARTS: Final = 5
 _PATIENCE_SECONDS: Final = 20.0
@@ -37,12 +37,7 @@ async def managed(settings: Settings, progress: Callable[[str], None] = note) ->
         yield settings
         return
     require("embedded")
-    server = EmbeddedServer(
-        settings.run.folder,
-        heap=settings.store.heap,
-        page_cache=settings.store.page_cache,
-        engine_cache=settings.store.engine_cache,
-    )
+    server = own_server(settings)
     address = await server.start(progress)
     keeping = asyncio.ensure_future(_keep_running(server, progress))
     try:
@@ -51,6 +46,16 @@ async def managed(settings: Settings, progress: Callable[[str], None] = note) ->
         keeping.cancel()
         await asyncio.wait({keeping})
         await server.stop()
+
+
+def own_server(settings: Settings) -> EmbeddedServer:
+    """The database that this home manages, not started."""
+    return EmbeddedServer(
+        settings.run.folder,
+        heap=settings.store.heap,
+        page_cache=settings.store.page_cache,
+        engine_cache=settings.store.engine_cache,
+    )
 
 
 @asynccontextmanager

@@ -10,21 +10,26 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from app.access.service import accounts_of
-from app.cli.database import connected, reachable, running
+from app.cli.client.console import EX_CONFIG, require
+from app.cli.database import connected, own_server, reachable, running
 from app.context import layer_from_name
 from app.errors import InvalidInput, StartError
 from app.memory.moving.backup import back_up
 from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.importing import import_memory
 from app.memory.moving.restore import restore
+from app.memory.moving.sources import is_graph_memory
 from app.settings import Settings
+from app.store.compacting.compact import compact
 from app.store.control.tenants import Tenant, TenantState, check_layer_name
 from app.store.database import Database
+from app.store.moving.format import Counts
 
-__all__ = ["Movement", "movement"]
+__all__ = ["Movement", "compacted", "movement"]
 
 _CANNOT_CREATE = 73
 Shown = Callable[[int, int], None]
+Stages = Callable[[str, int, int], None]
 
 
 @asynccontextmanager
@@ -38,6 +43,24 @@ async def movement(settings: Settings) -> AsyncIterator[Movement]:
     alone = settings.store.neo4j_uri is None and running(settings) is None
     async with reachable(settings) as used, connected(used) as database:
         yield Movement(database, used, alone=alone)
+
+
+async def compacted(settings: Settings, progress: Callable[[str], None], shown: Stages) -> dict[str, Any]:
+    """Rebuild the files of the managed database: {nodes, relations, checksum, before_bytes, after_bytes}.
+
+    Raises:
+        StartError: the database is an external one, is in use, or cannot be rebuilt; nothing was changed then.
+    """
+    if settings.store.neo4j_uri is not None:
+        raise StartError(
+            "NEO4J_URI names a database that graphkeep does not manage, so its files are its operator's to rebuild: "
+            "`neo4j-admin database copy` makes a new store of it (Enterprise edition); without that tool, what was "
+            "erased goes as the files are written over. Nothing was changed.",
+            exit_code=EX_CONFIG,
+        )
+    require("embedded")
+    done = await compact(own_server(settings), progress, shown)
+    return {**asdict(done.totals), "before_bytes": done.before, "after_bytes": done.after}
 
 
 class Movement:
@@ -76,7 +99,7 @@ class Movement:
     async def restore(
         self, file: Path, name: str, *, into_new: bool, replace: bool, ids: str, shown: Shown
     ) -> dict[str, Any]:
-        """Make a file the memory of a tenant.
+        """Make a file the memory of a tenant: a backup or export of graphkeep, or an export of the graph-memory server.
 
         Raises:
             CallError: as :func:`app.memory.moving.restore.restore` does; a tenant made for it is gone then.
@@ -84,22 +107,26 @@ class Movement:
         await _readable(file)
         await self._swept()
         tenant = await (self._accounts.create_tenant(name) if into_new else self._accounts.tenant(name))
+        alone = self._alone or into_new
         try:
-            done = await restore(
-                self._database,
-                self._settings,
-                tenant,
-                file,
-                ids=cast("Literal['keep', 'new']", ids),
-                replace=replace,
-                alone=self._alone or into_new,
-                shown=shown,
-            )
+            if await asyncio.to_thread(is_graph_memory, file):
+                done = await self._converted(tenant, file, replace=replace, alone=alone, shown=shown)
+            else:
+                kept = cast("Literal['keep', 'new']", ids)
+                restored = await restore(
+                    *(self._database, self._settings, tenant, file),
+                    ids=kept,
+                    replace=replace,
+                    alone=alone,
+                    shown=shown,
+                )
+                done = restored.counts, restored.without_vector
         except BaseException:
             if into_new:
                 await self._accounts.set_tenant_state(tenant, TenantState.DELETED)
             raise
-        return {"tenant": tenant.name, **asdict(done.counts), "without_vector": done.without_vector}
+        counts, without_vector = done
+        return {"tenant": tenant.name, **asdict(counts), "without_vector": without_vector}
 
     async def take_over(
         self, file: Path, source: str, name: str, *, layer: str, skip_bad: bool, shown: Shown
@@ -124,6 +151,22 @@ class Movement:
             shown=lambda done: shown(done, 0),
         )
         return {"tenant": tenant.name, **asdict(done)}
+
+    async def _converted(
+        self, tenant: Tenant, file: Path, *, replace: bool, alone: bool, shown: Shown
+    ) -> tuple[Counts, int]:
+        """The other server's export: its ids are no names, and two entities may share one, so ids follow from names."""
+        done = await import_memory(
+            self._database,
+            self._settings,
+            tenant,
+            file,
+            "graph-memory",
+            alone=alone,
+            instead="any" if replace else "empty",
+            shown=lambda done: shown(done, 0),
+        )
+        return done.holds, done.without_vector
 
     async def _one(self, tenant: Tenant, folder: Path, *, vectors: bool, shown: Shown) -> dict[str, Any]:
         made = await back_up(self._database, tenant, folder, vectors=vectors, shown=shown)

@@ -1,4 +1,4 @@
-"""Commands that take a tenant's memory out and bring one in."""
+"""Commands that take a tenant's memory out and bring one in, and that rebuild the store."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def register(commands: typer.Typer) -> None:
     commands.command()(backup)
     commands.command()(restore)
     commands.command("import")(take_over)
+    commands.command()(compact)
 
 
 def backup(
@@ -64,7 +65,9 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file of `graphkeep backup` or graph_export.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file of `graphkeep backup` or graph_export, here or of graph-memory.")
+    ],
     tenant: Annotated[str, typer.Option(help="Tenant whose memory it becomes.")],
     into_new: Annotated[bool, typer.Option("--into-new", help="Make the tenant first.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="The tenant may lose what it holds.")] = False,
@@ -108,6 +111,25 @@ def take_over(
         f"among {found['entities']} entities ({found['created_entities']} new)."
     )
     answer(found, words + _unembedded(found), as_json)
+
+
+def compact(as_json: Json = False) -> None:
+    """Rebuild the managed database's files, so that nothing of what was erased is left in them.
+
+    The gateway must be stopped. Everything is copied into a new store beside the old one, compared, and exchanged at
+    once; the old one is in use until then and is removed afterwards. Cut short, it leaves what there was.
+    """
+    require("server", "embedded")
+    settings = read_settings()
+    from app.cli.movement import compacted
+    from app.edge import logs
+
+    logs.configure("warning")
+    stages = {word: _shown(word) for word in ("read", "written", "compared")}
+    found = asyncio.run(compacted(settings, note, lambda word, done, total: stages[word](done, total)))
+    sizes = f"{found['before_bytes'] / 2**20:.1f} MB before, {found['after_bytes'] / 2**20:.1f} MB now"
+    words = f"The store was rebuilt: {found['nodes']} nodes and {found['relations']} relations, {sizes}."
+    answer(found, words, as_json)
 
 
 def _unembedded(found: dict[str, Any]) -> str:

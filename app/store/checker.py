@@ -27,8 +27,8 @@ __all__ = ["check"]
 
 _FORBIDDEN: Final = words("SHOW LOAD USE TERMINATE INSERT LET FILTER NEXT")
 _WRITING: Final = words("MERGE CREATE SET REMOVE DELETE")
-_WHOLE_GRAPH: Final = ("erasing.", "integrity.", "schema.", "usage.")
-"""Rooms of control statements that look at every record: to count, to check, and to erase what a tenant left."""
+_WHOLE_GRAPH: Final = ("compacting.", "erasing.", "integrity.", "schema.", "usage.")
+"""Rooms of control statements that look at every record: to count, check and copy, and to erase what a tenant left."""
 _BEFORE_PATTERN: Final = words(
     "MATCH MERGE CREATE WHERE AND OR NOT XOR IN RETURN WITH THEN ELSE WHEN ANY ALL SHORTEST PATHS PATH BY AS "
     "ON SET DELETE UNWIND CASE DISTINCT IS CONTAINS"

@@ -83,42 +83,64 @@ class EmbeddedServer:
         self._process: asyncio.subprocess.Process | None = None
         self._record: ChildRecord | None = None
 
-    async def start(self, progress: Progress) -> ServerAddress:
+    @property
+    def files(self) -> Home:
+        """Its files, for who holds the home (:meth:`hold`)."""
+        return self._files
+
+    def hold(self) -> None:
+        """Make the home and take it for this process alone, until :meth:`stop`.
+
+        Raises:
+            StartError: another has it, or it cannot be used.
+        """
+        self._files.prepare()
+        if self._lock is None:
+            self._take_lock()
+
+    async def start(self, progress: Progress, *, store: str | None = None) -> ServerAddress:
         """Fetch the engine if need be, start the server and wait until it answers.
 
-        ``progress`` is called with one line at a time, also from another thread.
+        ``progress`` is called with one line at a time, also from another thread. ``store``: another store of the home
+        than the one in use. Without it, what an exchange of stores left goes once the server answers.
 
         Raises:
             StartError: it cannot start; nothing is left running.
         """
         check_memory(self._heap, self._page_cache)
-        self._files.prepare()
-        self._take_lock()
+        self.hold()
         try:
+            used = store or self._files.store
             engine = await self._engine(progress)
             recorded = await self._end_stale(progress)
             port = choose_port(self._port, recorded)
-            self._files.configure(port=port, page_cache=self._page_cache)
-            password = await self._set_password(engine)
+            self._files.configure(port=port, page_cache=self._page_cache, store=used)
+            password = await self._set_password(engine, used)
             address = ServerAddress(f"bolt://127.0.0.1:{port}", _USER, password)
             progress("Starting the database")
             await self._launch(engine, port)
             await self._wait_until_it_answers(address)
+            if store is None:
+                await asyncio.to_thread(self._files.sweep)
         except BaseException:
             await self.stop()
             raise
         return address
 
     async def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """Stop the server: asked first, forced after ``seconds``. Does nothing when it does not run."""
+        """Stop the server and give the home back: asked first, forced after ``seconds``. Does nothing without them."""
+        await self.halt(seconds)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    async def halt(self, seconds: float = _STOP_SECONDS) -> None:
+        """Stop the server and keep the home."""
         if self._record is not None:
             await stop_process(self._record, self._mark, seconds=seconds)
         if self._process is not None:
             await self._process.wait()
         self._record = self._process = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
     async def ended(self) -> int:
         """Wait until the server has ended by itself; its exit code."""
@@ -155,9 +177,9 @@ class EmbeddedServer:
             await stop_process(stale, self._mark, seconds=_STOP_SECONDS)
         return stale.port
 
-    async def _set_password(self, engine: Engine) -> str:
+    async def _set_password(self, engine: Engine, store: str) -> str:
         password = self._files.password()
-        if self._files.initialised:
+        if self._files.is_initialised(store):
             return password
         # "@file" keeps the password off the command line, where every user of the machine could read it.
         command = (str(engine.java), "-cp", engine.class_path, _ADMIN, "dbms", "set-initial-password")

@@ -19,7 +19,7 @@ from app.store.migrations import MIGRATIONS
 from app.store.session import Writing
 from app.store.statement import statement
 
-__all__ = ["VERSION", "SchemaStatus", "ensure_vector_index", "migrate", "status"]
+__all__ = ["VERSION", "SchemaStatus", "ensure_vector_index", "migrate", "status", "vector_dimension"]
 
 VERSION: Final = MIGRATIONS[-1].number
 """The newest schema that this release knows."""
@@ -144,6 +144,15 @@ async def ensure_vector_index(database: Database, dimension: int) -> None:
 
     await control.write(work)
     await control.read(AWAIT)
+
+
+async def vector_dimension(database: Database) -> int | None:
+    """Floats of the vectors that the index over entities takes; None without that index.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    return _vector_dimension(await database.control.read(INDEXES))
 
 
 async def _refuse_foreign(database: Database) -> None:

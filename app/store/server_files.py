@@ -23,6 +23,9 @@ _CONFIGURATION_EXIT: Final = 78  # EX_CONFIG
 _LEAST_SPACE: Final = 200 * 1024 * 1024
 _UNITS: Final = {"m": 2**20, "g": 2**30}
 
+_FIRST_STORE: Final = "data"
+_STORE: Final = re.compile(r"data(-\d{1,9})?\Z")
+
 JAVA_FLAGS: Final[Sequence[str]] = (
     "-XX:+UseG1GC",
     "-XX:-OmitStackTraceInFastThrow",
@@ -49,6 +52,7 @@ server.default_listen_address=127.0.0.1
 server.bolt.listen_address=127.0.0.1:{port}
 server.bolt.advertised_address=127.0.0.1:{port}
 server.http.enabled=false
+server.directories.data={store}
 server.memory.pagecache.size={page_cache}
 db.query.default_language=CYPHER_25
 db.transaction.timeout=150s
@@ -68,7 +72,11 @@ db.tx_log.rotation.retention_policy=keep_none
 
 
 class Home:
-    """The folder of one managed database."""
+    """The folder of one managed database.
+
+    Its files lie in one store, a folder whose name the file ``store`` has ("data" without it). A store is exchanged for
+    another (``app.store.compacting``) by writing that one name; what is left beside it is swept away.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +84,9 @@ class Home:
         self.password_file = folder / "password"
         self.record = folder / "server.json"
         self.lock = folder / "lock"
-        self.console = folder / "logs" / "console.log"
+        self.logs = folder / "logs"
+        self.console = self.logs / "console.log"
+        self._pointer = folder / "store"
 
     def prepare(self) -> None:
         """Make the folder, for its owner alone, and see that it can be written and has room.
@@ -105,14 +115,64 @@ class Home:
                 exit_code=_NO_SPACE_EXIT,
             )
 
-    def configure(self, *, port: int, page_cache: str) -> None:
-        """Write the server's configuration."""
-        (self.configuration / "neo4j.conf").write_text(_CONFIGURATION.format(port=port, page_cache=page_cache))
+    def configure(self, *, port: int, page_cache: str, store: str) -> None:
+        """Write the server's configuration, for the store of that name."""
+        (self.configuration / "neo4j.conf").write_text(
+            _CONFIGURATION.format(port=port, page_cache=page_cache, store=store)
+        )
+
+    @property
+    def store(self) -> str:
+        """Name of the store in use.
+
+        Raises:
+            StartError: another is named than is there; nothing is made in its place.
+        """
+        try:
+            name = self._pointer.read_text().strip()
+        except FileNotFoundError:
+            return _FIRST_STORE
+        if not _STORE.match(name) or not (self.folder / name).is_dir():
+            raise StartError(
+                f"the folder that {self._pointer} names is missing; restore {self.folder} from a copy",
+                exit_code=_CONFIGURATION_EXIT,
+            )
+        return name
+
+    def next_store(self) -> str:
+        """A name for a new store."""
+        number = self.store.removeprefix(_FIRST_STORE).removeprefix("-")
+        return f"{_FIRST_STORE}-{int(number or 1) + 1}"
+
+    def use(self, store: str) -> None:
+        """Make this store the one in use, at once and for good."""
+        draft = self._pointer.with_suffix(".new")
+        with draft.open("w") as file:
+            file.write(f"{store}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._pointer)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def sweep(self) -> None:
+        """Remove every store but the one in use: what an exchange left, before or after the name was written."""
+        used = self.store
+        for path in self.folder.glob(f"{_FIRST_STORE}*"):
+            if _STORE.match(path.name) and path.name != used and path.is_dir():
+                shutil.rmtree(path)
+
+    def is_initialised(self, store: str) -> bool:
+        """Whether the server's own password was set once in this store."""
+        return (self.folder / store / "dbms" / "auth.ini").exists()
 
     @property
     def initialised(self) -> bool:
-        """Whether the server's own password was set once."""
-        return (self.folder / "data" / "dbms" / "auth.ini").exists()
+        """Whether it was set in the store in use."""
+        return self.is_initialised(self.store)
 
     def password(self) -> str:
         """The generated password, made at first use in a file that only the owner reads.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from app.cli.administration import Administration
-from app.cli.movement import Movement
+from app.cli.movement import Movement, compacted
 from app.errors import Conflict, InvalidInput, NotFound, StartError
 from app.settings import OAuthSettings, RunSettings, Settings
 from app.store.database import Database
@@ -59,6 +60,33 @@ async def test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased(
         await movement.restore(Path(made["file"]), second, into_new=False, **how)
     erased = await administration.delete_tenant(second, second)
     assert (erased["certificate"]["erased"]["Entity"], erased["certificate"]["left"]) == (3, {})
+
+
+async def test_the_source_systems_export_is_restored_like_a_backup(
+    administration: Administration, movement: Movement, tmp_path: Path
+) -> None:
+    name, file = fresh_name("came over"), tmp_path / "backup-2026.jsonl"
+    ada, engine = ({"record": "node", "id": id_, "name": id_.title(), "type": "Person"} for id_ in ("ada", "engine"))
+    edge = {"record": "edge", "from_id": "ada", "to_id": "engine", "relation": "USES", "weight": 0.5}
+    lines = [{"record": "meta", "tenant_id": "other", "node_count": 2, "edge_count": 1}, ada, engine, edge]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    how = {"ids": "keep", "shown": unshown}
+    restored = await movement.restore(file, name, into_new=True, replace=False, **how)
+    assert restored == {"tenant": name, "nodes": 2, "aliases": 0, "edges": 1, "without_vector": 2}
+    with pytest.raises(Conflict, match="holds a memory already"):
+        await movement.restore(file, name, into_new=False, replace=False, **how)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines[:2]))
+    restored = await movement.restore(file, name, into_new=False, replace=True, **how)
+    assert (restored["nodes"], restored["edges"]) == (1, 0), "nothing of what was there is left"
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*lines[:2], edge]))
+    with pytest.raises(InvalidInput, match="line 3"):
+        await movement.restore(file, name, into_new=False, replace=True, **how)
+
+
+async def test_an_external_database_is_its_operators_to_rebuild(settings: Settings) -> None:
+    external = settings.having(store=settings.store.model_copy(update={"neo4j_uri": "bolt://db.example.org"}))
+    with pytest.raises(StartError, match="neo4j-admin database copy"):
+        await compacted(external, lambda line: None, lambda word, done, total: None)
 
 
 async def test_a_tenant_made_for_a_restore_that_fails_is_gone_again(

@@ -73,7 +73,7 @@ async def add(writing):
     return (await writing.run(ADD, id="ada", name="Ada"))[0]
 
 
-async def test_a_life_of_the_managed_server(home):
+async def test_a_life_of_the_managed_server_over_an_orderly_stop_and_a_killed_gateway(home):
     lines: list[str] = []
     server = managed(home)
     address = await server.start(lines.append)
@@ -111,14 +111,13 @@ async def test_a_life_of_the_managed_server(home):
             assert gone.value.retryable
             assert gone.value.outcome == "not_applied"
 
-            again = await server.start(lines.append)
-            assert again == address, "the port and the password stay"
-            assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
+            await _is_there_for_the_next_gateway(home, address, database)
     finally:
         await server.stop()
 
 
-async def test_a_killed_gateway_leaves_nothing_that_blocks_the_next_start(home):
+async def _is_there_for_the_next_gateway(home, address, database) -> None:
+    """The port, the password and the data stay; a gateway that is killed leaves nothing that blocks the next start."""
     gateway = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -131,6 +130,8 @@ async def test_a_killed_gateway_leaves_nothing_that_blocks_the_next_start(home):
     )
     assert gateway.stdout is not None
     assert await gateway.stdout.readline() == b"up\n"
+    assert running_server(home) == address
+    assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
     orphan = ChildRecord.read(home / "neo4j" / "server.json")
     assert orphan is not None
     assert orphan.alive(str(home / "neo4j"))
@@ -138,11 +139,10 @@ async def test_a_killed_gateway_leaves_nothing_that_blocks_the_next_start(home):
     await gateway.wait()
 
     server = managed(home)
-    address = await server.start(lambda line: None)
+    assert await server.start(lambda line: None) == address
     try:
         assert not orphan.alive(str(home / "neo4j"))
-        async with open_database(address) as database:
-            assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
+        assert (await session(database).read(FIND, id="ada"))[0]["times"] == 1
     finally:
         await server.stop()
 
@@ -168,6 +168,25 @@ def test_a_password_is_never_taken_for_an_option_of_the_servers_tool(tmp_path):
         assert files.password() == files.password()
     files.password_file.write_text("-left-by-an-older-version\n")
     assert files.password().isalnum()
+
+
+def test_a_store_is_exchanged_by_one_name_and_what_is_left_is_swept_away(tmp_path):
+    files = Home(tmp_path / "neo4j")
+    files.prepare()
+    assert (files.store, files.next_store()) == ("data", "data-2")
+    for name in ("data", "data-2", "database-notes"):
+        (files.folder / name / "dbms").mkdir(parents=True)
+    files.sweep()
+    assert not (files.folder / "data-2").exists(), "never finished: the old one stays"
+    (files.folder / "data-2").mkdir()
+    files.use("data-2")
+    again = Home(tmp_path / "neo4j")
+    assert (again.store, again.next_store()) == ("data-2", "data-3")
+    again.sweep()
+    assert sorted(path.name for path in files.folder.glob("data*")) == ["data-2", "database-notes"]
+    (files.folder / "data-2").rmdir()
+    with pytest.raises(StartError, match="is missing"):  # never an empty memory in its place
+        again.initialised  # noqa: B018
 
 
 async def test_a_busy_port_is_named(tmp_path):

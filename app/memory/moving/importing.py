@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -20,7 +20,7 @@ from app.memory.moments import moment_text, stored_moment
 from app.memory.moving.exchange import Exchange, exchange
 from app.memory.moving.gathering import Gathered, Known, Told, gather
 from app.memory.moving.records import EDGE_MOMENTS, NODE_MOMENTS, Records
-from app.memory.moving.restore import Batches, embedding_key, held
+from app.memory.moving.restore import Batches, embedding_key, held, require_empty
 from app.memory.moving.sources import SOURCES, Bad
 from app.memory.plan import ALIAS_OF
 from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
@@ -53,6 +53,8 @@ class Imported:
     skipped: tuple[Bad, ...]
     without_vector: int
     """Entities of the source that are found by their words alone until they are embedded."""
+    holds: Counts
+    """What the tenant holds now."""
 
 
 async def import_memory(
@@ -65,6 +67,7 @@ async def import_memory(
     layer: str = TENANT_WIDE,
     skip_bad: bool = False,
     alone: bool = False,
+    instead: Literal["empty", "any"] | None = None,
     shown: Callable[[int], None] = lambda done: None,
 ) -> Imported:
     """Read ``path`` as a file of ``source`` (a key of ``SOURCES``) into a layer of the tenant.
@@ -72,15 +75,19 @@ async def import_memory(
     Entities and relations meet those that are there as with ``graph_relate``: by id and alias in the layer and
     tenant-wide, single-valued relations in the order of validity. All or nothing, whatever happens meanwhile.
 
+    ``instead``: the file becomes the tenant's memory in place of what it holds: of nothing ("empty"), or of "any".
+
     Raises:
         InvalidInput: bad lines, each named, unless ``skip_bad``.
-        QuotaExceeded: the tenant would hold more than it may. Conflict: it is being moved already.
+        QuotaExceeded: the tenant would hold more than it may. Conflict: it is being moved already, or is not empty.
     """
+    if instead == "empty":
+        await require_empty(database, tenant)
     rules = tenant.rules
     single = SINGLE_VALUED if rules.single_valued is None else rules.single_valued
     gathered = await asyncio.to_thread(gather, SOURCES[source](path), single)
     asked = gathered.ids()
-    known = await _known(database, tenant, layer, asked)
+    known = {} if instead else await _known(database, tenant, layer, asked)
     gathered.resolve(known)
     bad = sorted(gathered.bad, key=lambda each: each.line)
     if bad and not skip_bad:
@@ -88,11 +95,15 @@ async def import_memory(
     key = await embedding_key(database)
     async with exchange(database, settings, tenant.id, alone=alone) as under_way:
         tenant = await under_way.freeze()  # layers may have been added to it
+        if instead == "empty":
+            await require_empty(database, tenant)  # nobody wrote meanwhile
         # What the names mean may have changed until the tenant stood still.
-        if known != await _known(database, tenant, layer, asked):
+        if not instead and known != await _known(database, tenant, layer, asked):
             raise InvalidInput("the tenant's memory changed while the file was read. Nothing was applied; try again.")
         merging = _Merging(gathered, layer, key, frozenset(each.id for each in known.values()))
-        poured = await _pour(under_way, tenant, merging, key, shown)
+        poured = await _pour(under_way, () if instead else sorted(tenant.all_layers()), merging, key, shown)
+        if instead:
+            poured = Counts(**await held(database, tenant))
         await _check(under_way, database, settings, tenant, merging, poured)
         await under_way.finish([layer], action="tenant.import")
     return Imported(
@@ -102,15 +113,15 @@ async def import_memory(
         created_relations=merging.created_relations,
         skipped=tuple(bad),
         without_vector=merging.without_vector,
+        holds=under_way.load.counts,
     )
 
 
 async def _pour(
-    under_way: Exchange, tenant: Tenant, merging: _Merging, key: str | None, shown: Callable[[int], None]
+    under_way: Exchange, layers: Sequence[str], merging: _Merging, key: str | None, shown: Callable[[int], None]
 ) -> Counts:
-    """Copy what the tenant has, merged with what is new, page by page; how many records it had."""
+    """Copy what the tenant has in these layers, merged with what is new, page by page; how many records it had."""
     batches, reading = Batches(under_way.load, shown), Records(vectors=key)
-    layers = sorted(tenant.all_layers())
     dump = Dump(under_way.reading, under_way.move.before, layers, vectors=True)
     async for piece in dump.lines({"nodes": 0, "edges": 0}):
         records = [orjson.loads(line) for line in piece.splitlines()]

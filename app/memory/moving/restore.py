@@ -22,7 +22,7 @@ from app.store.moving.format import Counts, Summary, records, verified
 from app.store.moving.load import BATCH, Load, Row
 from app.store.moving.queries import COUNT_STORED
 
-__all__ = ["Batches", "Restored", "embedding_key", "held", "restore"]
+__all__ = ["Batches", "Restored", "embedding_key", "held", "require_empty", "restore"]
 
 _READ_AHEAD: Final = 500
 _COUNT_SECONDS: Final = 120.0
@@ -62,7 +62,7 @@ async def restore(
     summary = await asyncio.to_thread(verified, path)
     _within_quota(summary, tenant, settings)
     if not replace:
-        await _require_empty(database, tenant)
+        await require_empty(database, tenant)
     reading = Records(vectors=await embedding_key(database), ids=ids)
     async with exchange(database, settings, tenant.id, alone=alone) as under_way:
         total = summary.counts.nodes + summary.counts.aliases + summary.counts.edges
@@ -82,7 +82,7 @@ async def restore(
 async def _finish(under_way: Exchange, database: Database, reading: Records, *, replace: bool) -> None:
     tenant = await under_way.freeze()
     if not replace:
-        await _require_empty(database, tenant)  # nobody wrote meanwhile, nor into a layer that is new
+        await require_empty(database, tenant)  # nobody wrote meanwhile, nor into a layer that is new
     await under_way.finish(reading.layers, action="tenant.restore")
 
 
@@ -133,7 +133,12 @@ async def held(database: Database, tenant: Tenant) -> dict[str, Any]:
     return (await session.read(COUNT_STORED))[0]
 
 
-async def _require_empty(database: Database, tenant: Tenant) -> None:
+async def require_empty(database: Database, tenant: Tenant) -> None:
+    """Refuse a tenant that holds a memory.
+
+    Raises:
+        Conflict: it does. CallError: the database does not answer.
+    """
     if any((await held(database, tenant)).values()):
         raise Conflict(
             f"the tenant {tenant.name!r} holds a memory already. Restore into a new tenant (--into-new), or say "

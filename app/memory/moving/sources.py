@@ -19,7 +19,7 @@ from app.errors import InvalidInput
 from app.graph.vocabulary import PROTECTED
 from app.memory.moments import moment
 
-__all__ = ["SOURCES", "Bad", "Said", "Thing"]
+__all__ = ["SOURCES", "Bad", "Said", "Thing", "is_graph_memory"]
 
 _FACT_WORDS: Final = 8
 _LONGEST_LINE: Final = 8 * 1024 * 1024
@@ -102,6 +102,16 @@ def _observed(number: int, record: Mapping[str, Any]) -> Iterator[Found]:
         fact = f"{name}/{place}: {' '.join(text.split()[:_FACT_WORDS])}"[:500]
         yield Thing(number, fact, "Fact", {"content": text, "source_ref": f"{name}/{place}"})
         yield Said(number, fact, "DESCRIBES", name)
+
+
+def is_graph_memory(path: Path) -> bool:
+    """Whether a file begins as an export of the graph-memory server does; it blocks."""
+    with path.open("rb") as file:
+        try:
+            first = orjson.loads(file.readline(_LONGEST_LINE))
+        except ValueError:
+            return False
+    return isinstance(first, dict) and first.get("record") == "meta" and "tenant_id" in first and "format" not in first
 
 
 def graph_memory(path: Path) -> Iterator[Found]:
