@@ -20,7 +20,7 @@ from app.settings import EdgeSettings, EmbeddingSettings, LimitSettings, RunSett
 from app.store.database import Database
 from tests.conftest import Server
 from tests.identity import fresh_email, fresh_name, settings_of_tests
-from tests.ports import free_port
+from tests.ports import NO_TLS, free_port
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -43,7 +43,8 @@ class Gateway:
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.AsyncClient:
         headers = {"Authorization": f"Bearer {token or self.token}", "Accept": "application/json, text/event-stream"}
-        return httpx2.AsyncClient(base_url=self.url, headers=headers, **{"timeout": 30, "trust_env": False, **options})
+        usual = {"timeout": 30, "trust_env": False, "verify": NO_TLS}
+        return httpx2.AsyncClient(base_url=self.url, headers=headers, **{**usual, **options})
 
     async def send(self, client: httpx2.AsyncClient, body: bytes, era: str, **headers: str) -> httpx2.Response:
         """A body as it is, under the headers of an era and ``headers`` (underscores for hyphens)."""

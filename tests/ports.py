@@ -1,11 +1,15 @@
-"""Ports for servers of tests."""
+"""Ports for servers of tests, and what their clients share."""
 
 from __future__ import annotations
 
 import random
 import socket
+import ssl
 
-__all__ = ["free_port"]
+__all__ = ["NO_TLS", "free_port"]
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of plain addresses, made once: reading the system's authorities for each takes longer than a request."""
 
 _own = random.SystemRandom()
 

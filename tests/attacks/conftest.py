@@ -28,6 +28,7 @@ from tests.gateway import Gateway, owner_token, running, settings_for
 from tests.oauth.conftest import Gateway as Services
 from tests.oauth.conftest import Life, Person
 from tests.oauth.publisher import Publisher, publishing
+from tests.ports import NO_TLS
 
 LABELS = sorted({label for label, _ in UNIQUE})
 CONTROL = statement(
@@ -64,7 +65,9 @@ class House:
         """A browser and a client at an address. Signed in as ``sign_in`` would, without the seconds of a password."""
         services, person = self.services, person or await self.person()
         services.address = address or self.addresses[0]
-        browser = await self._closing.enter_async_context(httpx2.AsyncClient(trust_env=False, timeout=60))
+        browser = await self._closing.enter_async_context(
+            httpx2.AsyncClient(trust_env=False, timeout=60, verify=NO_TLS)
+        )
         life = Life(services, browser, person)
         if signed_in:
             token, now = secrets.token_urlsafe(32), time.time()
@@ -93,7 +96,7 @@ class House:
         """A call of the resource with this token."""
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
         accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60, verify=NO_TLS) as client:
             return await client.post(
                 f"{address or self.addresses[0]}/mcp",
                 json=body,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import ssl
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -21,17 +20,13 @@ from tests.cli.conftest import GRAPHKEEP
 from tests.conftest import Server
 from tests.gateway import running, settings_for
 from tests.identity import SECRET_KEY
-from tests.ports import free_port
+from tests.ports import NO_TLS, free_port
 
 ADDRESS = "https://memory.test"
 """Public address of the gateway: both replicas answer for it, as behind a proxy that shares the load."""
 
 PATIENCE = 120.0
 RESTARTED = (3, 5)
-
-
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Made once: reading the system's authorities for each transport takes longer than a request."""
 
 
 def plain(socket: Path) -> httpx2.AsyncHTTPTransport:

@@ -19,7 +19,7 @@ from app.edge.listeners import bound_loopback, bound_unix
 from app.edge.server import Served, serve_until
 from app.edge.stages import Instruments, edge
 from app.settings import EdgeSettings, LimitSettings, RunSettings, Settings
-from tests.ports import free_port
+from tests.ports import NO_TLS, free_port
 
 
 @dataclass
@@ -38,11 +38,11 @@ class Running:
         return f"http://localhost:{self.port}"
 
     def client(self, **options: Any) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.url, **{"timeout": 10, "trust_env": False, **options})
+        return httpx2.AsyncClient(base_url=self.url, **{"timeout": 10, "trust_env": False, "verify": NO_TLS, **options})
 
     def proxy(self) -> httpx2.AsyncClient:
         """A client at the Unix socket, where Caddy stands."""
-        transport = httpx2.AsyncHTTPTransport(uds=str(self.unix))
+        transport = httpx2.AsyncHTTPTransport(uds=str(self.unix), verify=NO_TLS)
         return httpx2.AsyncClient(base_url=f"http://localhost:{self.port}", transport=transport, timeout=10)
 
     async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

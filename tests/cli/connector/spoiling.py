@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.oauth.conftest import serving
+from tests.ports import NO_TLS
 
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Made once: reading the system's authorities for each request takes longer than the request."""
 OWN = (b"connection", b"content-length")
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date", "server"}
 

@@ -29,11 +29,12 @@ from app.settings import EdgeSettings, Settings
 from app.store.control.browser import BrowserStore, SessionRecord
 from app.store.control.keys import Keys
 from app.store.database import Database
-from tests.cli.connector.spoiling import NO_TLS, Answer, Proxy, Spoil, proxied
+from tests.cli.connector.spoiling import Answer, Proxy, Spoil, proxied
 from tests.conftest import Server
 from tests.gateway import running, settings_for
 from tests.identity import fresh_email, fresh_name, sealer_of_tests
 from tests.oauth.conftest import PASSWORD
+from tests.ports import NO_TLS
 
 STEPS = [
     "name",
