@@ -8,9 +8,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # uv installs ten times faster; where it cannot reach what pip is configured to reach, pip does it.
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r $(1) || $(PIP) install --require-hashes -r $(1)
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
-# Two processes, each with a database of its own: much of the time is waiting. 15 minutes are what a whole run may take;
-# pytest is stopped at 45, far beyond, so that only a hanging test meets it.
+# Two processes, each with a database of its own: much of the time is waiting. Half an hour is what a whole run may take;
+# pytest is stopped at 45 minutes, far beyond, so that only a hanging test meets it.
 PYTEST := timeout --signal=INT --kill-after=30 2700 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Without compiled modules each of the many programs that the tests start reads every source anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test-deps test conformance check bench soak format lock docs clean
@@ -24,7 +27,7 @@ run: $(VENV)/.installed-run ## Start the database, the gateway and HTTPS on this
 test-deps: ## Install the Debian packages that the tests use (once): chromium, redis-server.
 	@sh deploy/test-deps.sh
 
-test: check $(VENV)/node/.installed ## Run every test against the real parts (at most 15 minutes).
+test: check $(VENV)/node/.installed ## Run every test against the real parts (at most half an hour).
 	@status=0; $(PYTEST) -m "not soak" $(ARGS) || status=$$?; echo $$status >$(VENV)/.pytest-status; exit $$status
 
 conformance: $(VENV)/.installed-all $(VENV)/node/.installed ## Run the suites by others: conformance, authorization lab, Inspector.
