@@ -79,13 +79,8 @@ class Exports:
         number = 1
         while True:
             final = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}.{number}.jsonl")
-            part = final.with_name(f".{final.name}.part")
-            with contextlib.suppress(FileExistsError):
-                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                unfinished = Unfinished(part, final, os.fdopen(descriptor, "wb"))
-                if not final.exists():
-                    return unfinished
-                unfinished.discard()
+            if not final.exists() and (unfinished := _claimed(final)) is not None:
+                return unfinished
             number += 1
 
     def beyond(self, keep: int, newest: str) -> tuple[int, int]:
@@ -149,6 +144,20 @@ class Exports:
             with contextlib.suppress(OSError):
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     part.unlink()
+
+
+def _claimed(final: Path) -> Unfinished | None:
+    """A file that will have this name, unless another call has it by now."""
+    part = final.with_name(f".{final.name}.part")
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return None
+    unfinished = Unfinished(part, final, os.fdopen(descriptor, "wb"))
+    if final.exists():
+        unfinished.discard()
+        return None
+    return unfinished
 
 
 def _figures(path: Path) -> tuple[int, int]:

@@ -9,12 +9,14 @@ from typing import Any
 
 import orjson
 import pytest
+import pytest_asyncio
 
 from app.context import Deadline, Scope
 from app.memory.service import MemoryService
 from app.store.control.tenants import Tenant, Tenants
 from app.store.database import Database
 from app.store.moving.dump import Dump
+from tests.identity import fresh_name
 from tests.memory.conftest import Agent
 
 LAYERS = ("", "work")
@@ -59,6 +61,19 @@ async def learn(service: MemoryService, data: str) -> None:
     await wide.relate("Ada", "WORKS_AT", "Babbage Ltd", to_type="Organization", valid_at="2024-01-01")  # a past
     await wide.relate("Countess", "ALIAS_OF", "Ada", to_type="Person")
     await work.relate("Ada", "USES", "Engine", evidence="at work")
+
+
+_LEARNED: list[str] = []
+
+
+@pytest_asyncio.fixture
+async def learned(service: MemoryService) -> str:
+    """A tenant that has learnt: many tests read it and none changes it."""
+    if not _LEARNED:
+        data = fresh_name("learned")
+        await learn(service, data)
+        _LEARNED.append(data)
+    return _LEARNED[0]
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from app.errors import InternalError, InvalidInput
+from app.errors import InternalError, InvalidInput, Overloaded
 from app.memory.moving.backup import back_up
 from app.memory.moving.importing import import_memory
 from app.memory.moving.records import Records
@@ -17,6 +18,7 @@ from app.memory.moving.restore import restore
 from app.memory.service import MemoryService
 from app.store.control.tenants import Tenant, Tenants
 from app.store.database import Database
+from app.store.moving import dump as dumping
 from tests.memory.conftest import Agent, settings
 from tests.memory.doing import backdate, do
 from tests.memory.moving.conftest import LAYERS, learn, records_of
@@ -100,3 +102,49 @@ def test_what_a_record_faded_from_is_four_numbers(given: object) -> None:
 
 def _weights(records: list[dict[str, object]]) -> list[object]:
     return [each.get("confidence", each.get("weight")) for each in records]
+
+
+async def test_a_relation_that_moves_behind_the_page_that_is_read_is_in_the_file(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merge gives a relation to a source whose page was read already: what held before and after is not left out."""
+    tenant = await new_tenant()
+    agent = Agent(service, tenant.data, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    await agent.relate("Zoe", "KNOWS", "Organ")
+    monkeypatch.setattr(dumping, "PAGE", 1)
+    reads, merged = dumping._edges, []
+
+    async def merging(session: Any, layer: str) -> Any:
+        async for rows in reads(session, layer):
+            yield rows
+            if not merged:
+                merged.append(await do(agent, "graph_merge", source_id="zoe", target_id="ada", reason="one person"))
+
+    monkeypatch.setattr(dumping, "_edges", merging)
+    made = await back_up(database, tenant, tmp_path)
+    told = [orjson.loads(line) for line in made.path.read_bytes().splitlines()]
+    edges = sorted((each["from_id"], each["to_id"]) for each in told if each["record"] == "edge")
+    assert edges == [("ada", "engine"), ("ada", "organ")]
+
+
+async def test_a_backup_during_which_relations_never_rest_is_refused_and_leaves_no_file(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = await new_tenant()
+    agent = Agent(service, tenant.data, ("",), "")
+    for name in ("Ada", "Zoe", "Zora", "Zita"):
+        await agent.relate(name, "KNOWS", "Engine")
+    others = ["zoe", "zora", "zita"]
+    reads = dumping._edges
+
+    async def merging(session: Any, layer: str) -> Any:
+        async for rows in reads(session, layer):
+            yield rows
+        if layer == "":
+            await do(agent, "graph_merge", source_id=others.pop(), target_id="ada", reason="one person")
+
+    monkeypatch.setattr(dumping, "_edges", merging)
+    with pytest.raises(Overloaded, match="merged"):
+        await back_up(database, tenant, tmp_path)
+    assert (others, os.listdir(tmp_path)) == ([], [])

@@ -20,7 +20,7 @@ from app.store.moving.dump import Dump
 from app.store.moving.erase import counted
 from tests.memory.conftest import Agent, settings
 from tests.memory.doing import do
-from tests.memory.moving.conftest import LAYERS, learn, records_of
+from tests.memory.moving.conftest import LAYERS, records_of
 
 New = Callable[[], Awaitable[Tenant]]
 Backup = Callable[[str], Awaitable[Path]]
@@ -46,12 +46,11 @@ def before(monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Moves,
 async def test_a_commit_that_is_acknowledged_too_late_never_costs_the_tenant_its_memory(
     database: Database,
     service: MemoryService,
-    tenant: str,
+    learned: str,
     new_tenant: New,
     backup: Backup,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await learn(service, tenant)
     target = await new_tenant()
     await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
     mine, flip = settings(), Moves.flip
@@ -65,10 +64,10 @@ async def test_a_commit_that_is_acknowledged_too_late_never_costs_the_tenant_its
 
     monkeypatch.setattr(Moves, "flip", late)
     with pytest.raises(DeadlineExceeded):
-        await restore(database, mine, target, await backup(tenant), alone=True, replace=True)
+        await restore(database, mine, target, await backup(learned), alone=True, replace=True)
     moved = await now(database, target)
     assert (moved.data != target.data, moved.state) == (True, TenantState.ACTIVE)
-    assert await records_of(database, moved.data) == await records_of(database, tenant)
+    assert await records_of(database, moved.data) == await records_of(database, learned)
     assert await counted(database.control, target.data) == {}
     assert (mine.run.tenant_folder(moved.data) / "kept").exists()
     assert await Moves(database.control).of_tenant(target.id) == []
@@ -77,12 +76,11 @@ async def test_a_commit_that_is_acknowledged_too_late_never_costs_the_tenant_its
 async def test_a_move_that_another_process_gave_up_leaves_the_tenant_what_it_has(
     database: Database,
     service: MemoryService,
-    tenant: str,
+    learned: str,
     new_tenant: New,
     backup: Backup,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await learn(service, tenant)
     target = await new_tenant()
     mine = settings()
     folder = mine.run.tenant_folder(target.data)
@@ -96,7 +94,7 @@ async def test_a_move_that_another_process_gave_up_leaves_the_tenant_what_it_has
 
     before(monkeypatch, "flip", given_up)
     with pytest.raises(Conflict, match="given up"):
-        await restore(database, mine, target, await backup(tenant), alone=True)
+        await restore(database, mine, target, await backup(learned), alone=True)
     assert await now(database, target) == target
     assert (folder / "kept").exists()
     assert await counted(database.control, begun[0]) == {}
@@ -126,12 +124,11 @@ async def test_a_layer_that_is_added_meanwhile_is_copied_with_what_it_holds(
 async def test_a_restore_sees_what_was_written_into_a_layer_that_is_new(
     database: Database,
     service: MemoryService,
-    tenant: str,
+    learned: str,
     new_tenant: New,
     backup: Backup,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await learn(service, tenant)
     target = await new_tenant()
 
     async def added(*_: object) -> None:
@@ -140,7 +137,7 @@ async def test_a_restore_sees_what_was_written_into_a_layer_that_is_new(
 
     before(monkeypatch, "freeze", added)
     with pytest.raises(Conflict, match="holds a memory already"):
-        await restore(database, settings(), target, await backup(tenant), alone=True)
+        await restore(database, settings(), target, await backup(learned), alone=True)
     assert (await now(database, target)).data == target.data
 
 

@@ -247,7 +247,7 @@ async def test_exports_count_among_the_files_of_the_tenant(
 
 def _allow(service: MemoryService, monkeypatch: pytest.MonkeyPatch, **quotas: int) -> None:
     ingest = service.settings.ingest.model_copy(update=quotas)
-    monkeypatch.setattr(service, "settings", service.settings.model_copy(update={"ingest": ingest}))
+    monkeypatch.setattr(service, "settings", replace(service.settings, ingest=ingest))
 
 
 @pytest.mark.shows("graph_export", 13)
@@ -287,13 +287,13 @@ async def test_memory_stays_the_same_however_much_there_is(
     database: Database, plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-M29: the whole graph is never in memory."""
-    monkeypatch.setattr("app.store.moving.dump.PAGE", 50)
+    monkeypatch.setattr("app.store.moving.dump.PAGE", 10)
     peaks = []
-    for start in (0, 200):
-        names = [f"thing {number}" for number in range(start, start + 200 + start)]
-        entities = [{"name": name, "type": "Concept", "properties": {"content": "x" * 2000}} for name in names]
-        for part in range(0, len(entities), 200):
-            await plain_agent.batch(entities[part : part + 200])
+    for numbers in (range(50), range(50, 150)):
+        content = {"content": "x" * 2000}
+        await plain_agent.batch(
+            [{"name": f"thing {number}", "type": "Concept", "properties": content} for number in numbers]
+        )
         await _peak(database, plain_agent.tenant)  # what is loaded once is loaded
         peaks.append(await _peak(database, plain_agent.tenant))
     assert peaks[1] < 1.5 * peaks[0]

@@ -25,7 +25,7 @@ from app.store.moving.erase import counted
 from app.store.moving.format import Seal
 from tests.conftest import Server
 from tests.memory.conftest import Agent, settings
-from tests.memory.moving.conftest import LAYERS, learn, lines_of, records_of
+from tests.memory.moving.conftest import LAYERS, lines_of, records_of
 
 New = Callable[[], Awaitable[Tenant]]
 Backup = Callable[[str], Awaitable[Path]]
@@ -39,33 +39,31 @@ async def now(database: Database, tenant: Tenant) -> Tenant:
 
 @pytest.mark.shows("graph_export", 12)
 async def test_what_is_restored_is_what_was_backed_up(
-    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+    database: Database, service: MemoryService, learned: str, new_tenant: New, backup: Backup
 ) -> None:
     """W-M29: no relation crosses a tenant, whatever both of them hold."""
-    await learn(service, tenant)
     target = await new_tenant()
-    answer = await restore(database, settings(), target, await backup(tenant), alone=True)
+    answer = await restore(database, settings(), target, await backup(learned), alone=True)
     moved = await now(database, target)
     assert moved.data != target.data
     assert moved.state is TenantState.ACTIVE
-    assert await records_of(database, moved.data) == await records_of(database, tenant)
+    assert await records_of(database, moved.data) == await records_of(database, learned)
     assert answer.layers == LAYERS
     found = await Agent(service, moved.data, LAYERS, None).entities(search="countess")
     assert {each["name"] for each in found["entities"]} == {"Ada", "Countess"}
 
 
 async def test_a_restore_into_a_memory_is_refused_unless_it_may_replace_it(
-    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+    database: Database, service: MemoryService, learned: str, new_tenant: New, backup: Backup
 ) -> None:
-    await learn(service, tenant)
     target = await new_tenant()
     await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
-    path = await backup(tenant)
+    path = await backup(learned)
     with pytest.raises(Conflict, match="holds a memory already"):
         await restore(database, settings(), target, path, alone=True)
     await restore(database, settings(), target, path, alone=True, replace=True)
     moved = await now(database, target)
-    assert await records_of(database, moved.data) == await records_of(database, tenant)
+    assert await records_of(database, moved.data) == await records_of(database, learned)
     assert await counted(database.control, target.data) == {}
 
 
@@ -146,14 +144,13 @@ def _foreign(lines: list[bytes]) -> list[bytes]:
 async def test_a_spoilt_file_is_refused_by_line_before_anything_is_written(
     database: Database,
     service: MemoryService,
-    tenant: str,
+    learned: str,
     new_tenant: New,
     tmp_path: Path,
     spoilt: Callable[[list[bytes]], list[bytes]],
     line: int | str,
 ) -> None:
-    await learn(service, tenant)
-    whole = await lines_of(database, tenant)
+    whole = await lines_of(database, learned)
     number = {"last": len(whole), "after": len(whole) + 1}.get(str(line), line)
     path = tmp_path / "spoilt.jsonl"
     path.write_bytes(b"".join(spoilt(whole)))
@@ -202,18 +199,16 @@ async def test_a_record_that_comes_twice_is_no_whole_file(database: Database, ne
 
 
 async def test_a_file_beyond_the_quota_is_refused(
-    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup
+    database: Database, service: MemoryService, learned: str, new_tenant: New, backup: Backup
 ) -> None:
-    await learn(service, tenant)
     with pytest.raises(QuotaExceeded, match="7 entities and the tenant may hold 2"):
-        await restore(database, settings(quota_entities=2), await new_tenant(), await backup(tenant), alone=True)
+        await restore(database, settings(quota_entities=2), await new_tenant(), await backup(learned), alone=True)
 
 
 async def test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along(
-    database: Database, service: MemoryService, tenant: str, new_tenant: New, backup: Backup, tmp_path: Path
+    database: Database, service: MemoryService, learned: str, new_tenant: New, backup: Backup, tmp_path: Path
 ) -> None:
     """Partition rule 22: cursors and keys end; files, queued documents and watermarks go with the tenant."""
-    await learn(service, tenant)
     target = await new_tenant()
     mine = settings()
     folder = mine.run.tenant_folder(target.data) / "ingest"
@@ -225,7 +220,7 @@ async def test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along(
     before = Agent(service, target.data, LAYERS, "work")
     await before.batch([{"name": f"thing {number}", "type": "Concept"} for number in range(3)])
     page = await before.entities(limit=1)
-    await restore(database, mine, target, await backup(tenant), alone=True, replace=True)
+    await restore(database, mine, target, await backup(learned), alone=True, replace=True)
     data = (await now(database, target)).data
     with pytest.raises(InvalidInput, match="expired"):
         await Agent(service, data, LAYERS, None).entities(limit=1, cursor=page["next_cursor"])
@@ -296,20 +291,19 @@ async def test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after(
     database: Database,
     neo4j_server: Server,
     service: MemoryService,
-    tenant: str,
+    learned: str,
     new_tenant: New,
     backup: Backup,
     tmp_path: Path,
     point: str,
 ) -> None:
-    await learn(service, tenant)
     target = await new_tenant()
     await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
-    old, new = await records_of(database, target.data), await records_of(database, tenant)
+    old, new = await records_of(database, target.data), await records_of(database, learned)
     place = (neo4j_server.uri, neo4j_server.user, neo4j_server.password, "neo4j")
     ended = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", _KILLED, *place, target.id, str(await backup(tenant)), point],
+        [sys.executable, "-c", _KILLED, *place, target.id, str(await backup(learned)), point],
         check=False,
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "GRAPHKEEP_HOME": str(tmp_path)},
