@@ -144,19 +144,6 @@ def test_a_database_that_dies_is_started_again_with_what_it_held(places: tuple[P
     assert "Atlas" in json.dumps(answer)
 
 
-def test_after_a_kill_the_next_start_finds_no_obstacle_and_all_data(places: tuple[Place, Place]) -> None:
-    place = places[0]
-    assert place.process is not None
-    before = place.ready["signin"]
-    place.process.kill()
-    place.process.communicate()
-    place.launch()
-    place.wait_until_ready()
-    assert place.ready["signin"] != before
-    found = call(place, place.ready["https"], "graph_query", {"entities": ["Ada"]})
-    assert "Atlas" in json.dumps(found)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_everything_once_and_in_order(places: tuple[Place, Place], how: signal.Signals) -> None:
     place = places[0] if how is signal.SIGINT else places[1]
