@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -88,6 +88,26 @@ class Step:
     arguments: Mapping[str, Any]
 
 
+HELD: Final = "(as answered last)"
+"""In the place of a lease: the one that the caller was handed last."""
+
+
+class Leases:
+    """What callers were handed: only the answers know it."""
+
+    def __init__(self) -> None:
+        self._held: dict[Any, str] = {}
+
+    def given(self, who: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments with the lease that ``who`` holds in the place of ``HELD``."""
+        return {**arguments, "lease": self._held.get(who, HELD)} if arguments.get("lease") == HELD else arguments
+
+    def keep(self, who: Any, answer: Mapping[str, Any]) -> None:
+        """Remember what ``who`` was handed."""
+        if answer.get("lease"):
+            self._held[who] = answer["lease"]
+
+
 class Gate:
     """The dispatcher of a gateway without its listeners."""
 
@@ -95,6 +115,7 @@ class Gate:
         self.registry = registry
         self.ingest = ingest
         self._dispatcher = dispatcher
+        self._leases = Leases()
 
     async def upload(self, caller: Caller, name: str, content: str) -> Reply:
         """A file that came by HTTP, from behind its route."""
@@ -110,10 +131,11 @@ class Gate:
         """One call. Our own faults are no answer: they fail the test."""
         if tool == UPLOAD:
             return await self.upload(caller, **arguments)
-        envelope = Envelope("tools/call", id=1, tool=tool, arguments=arguments)
+        envelope = Envelope("tools/call", id=1, tool=tool, arguments=self._leases.given(caller, arguments))
         answer = await self._dispatcher.call(envelope, caller.context(tool), silent)
         payload = orjson.loads(answer.text)
         assert payload.get("reason") not in {"internal_error", "deadline_exceeded", "database_unavailable"}, payload
+        self._leases.keep(caller, payload)
         declared = self.registry.get(tool)
         volatile = declared.volatile if declared else frozenset()
         steady = orjson.dumps(without(payload, volatile)).decode()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from tests.isolation.callers import HELD
 from tests.isolation.sent import SECOND, TALK
 from tests.isolation.world import OF_LAYER_B, OF_OTHER_TENANT, TOLD
 
@@ -45,6 +46,10 @@ class Recipe:
 
     title: str
     arguments: Callable[[Aim], dict[str, Any]]
+
+
+_PROGRESS: Final = {"action": "progress", "lease": HELD}
+_FINISH: Final = {"action": "finish", "lease": HELD, "changelog": "done"}
 
 
 def _one(aim: Aim, **more: Any) -> dict[str, Any]:
@@ -201,11 +206,12 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
         Recipe("begin", lambda aim: {"action": "begin", "device": "desk", "source": "by hand"}),
         Recipe("taken up again", lambda aim: {"action": "begin", "device": "desk"}),
         Recipe("another device", lambda aim: {"action": "begin", "device": "another desk"}),
-        Recipe("progress", lambda aim: {"action": "progress", "session_id": "third talk", "through": "2026-01-01"}),
-        Recipe("a hidden talk", lambda aim: {"action": "progress", "session_id": "second talk", "entities": 1}),
+        Recipe("progress", lambda aim: {**_PROGRESS, "session_id": "third talk", "through": "2026-01-01"}),
+        Recipe("progress without the lease", lambda aim: {"action": "progress", "session_id": "third talk"}),
+        Recipe("a hidden talk", lambda aim: {**_PROGRESS, "session_id": "second talk", "entities": 1}),
         Recipe("watermarks", lambda aim: {"action": "status", "session_ids": [aim.subject, "second talk"]}),
         Recipe("a run that never was", lambda aim: {"action": "finish", "run_id": aim.subject}),
-        Recipe("finish", lambda aim: {"action": "finish", "changelog": "done", "idempotency_key": aim.subject}),
+        Recipe("finish", lambda aim: {**_FINISH, "idempotency_key": aim.subject}),
         Recipe("status", lambda aim: {"action": "status", "limit": 2}),
         Recipe("status of a run that never was", lambda aim: {"action": "status", "run_id": aim.subject}),
         Recipe("a capture", lambda aim: {"action": "begin", "kind": "capture", "layers": ["tenant"]}),

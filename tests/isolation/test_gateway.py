@@ -22,7 +22,7 @@ from app.protocol.registry import Registry
 from app.store.database import Database
 from tests.conftest import Server
 from tests.identity import fresh_email, fresh_name
-from tests.isolation.callers import UPLOAD, without
+from tests.isolation.callers import UPLOAD, Leases, without
 from tests.isolation.recipes import CELLS, GUESSED, OWN, PAGES_WITHOUT_MEMORY, RECIPES, SURFACES
 from tests.isolation.test_cells import READS
 from tests.isolation.world import FOREIGN, HIDDEN, IN_A, IN_B, IN_C, VISIBLE, WIDE, Step, leaks
@@ -71,6 +71,7 @@ def _home(factory: pytest.TempPathFactory) -> Path:
 
 
 async def _play(gateway: Gateway, token: str, steps: Any) -> None:
+    leases = Leases()
     async with gateway.client(token) as client:
         for number, step in enumerate(steps):
             assert isinstance(step, Step)
@@ -79,8 +80,9 @@ async def _play(gateway: Gateway, token: str, steps: Any) -> None:
                 assert (await client.put(f"/ingest/{step.arguments['name']}", **sent)).json()["ok"]
                 continue
             sure = {"idempotency_key": f"step {number}", "layers": [LAYERS[step.caller.name]]}
-            said = await gateway.insist(client, step.tool, **{**step.arguments, **sure})
+            said = await gateway.insist(client, step.tool, **{**leases.given(step.caller, step.arguments), **sure})
             assert said["ok"], said
+            leases.keep(step.caller, said)
 
 
 async def test_the_gateway_lists_the_tools_with_recipes(gateway: tuple[Gateway, Tokens], registry: Registry) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from app.cli.toolsets import every_tool
-from tests.isolation.callers import Caller, Gate, Reply
+from tests.isolation.callers import HELD, Caller, Gate, Reply
 
 SEED = int(os.environ.get("GRAPHKEEP_ISOLATION_SEED", "20260728"))
 EXAMPLES = 15
@@ -162,7 +162,9 @@ changes = st.one_of(
 beside = st.one_of(
     st.tuples(
         st.just("graph_run"),
-        _given(action=st.sampled_from(["begin", "finish", "abort", "status"]), device=st.just("d")),
+        _given(
+            action=st.sampled_from(["begin", "finish", "abort", "status"]), device=st.just("d"), lease=st.just(HELD)
+        ),
     ),
     st.tuples(st.just("graph_audit"), st.just({"event": "error", "data": {"context": "x", "message": "y"}})),
     st.tuples(st.just("graph_export"), st.just({})),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.isolation import sent
-from tests.isolation.callers import Caller, Gate, Step
+from tests.isolation.callers import HELD, Caller, Gate, Step
 
 CANARY = "qzx"
 """In every text, type, relation and name of a hidden record, in whatever case."""
@@ -54,9 +54,13 @@ def _led(caller: Caller, session: str, changelog: str) -> list[Step]:
     """A run that read a conversation, said something of it, and is over."""
     return [
         Step(caller, "graph_run", {"action": "begin", "source": changelog}),
-        Step(caller, "graph_run", {"action": "progress", "session_id": session, "through": "2025-06-01", "edges": 2}),
+        Step(
+            caller,
+            "graph_run",
+            {"action": "progress", "lease": HELD, "session_id": session, "through": "2025-06-01", "edges": 2},
+        ),
         Step(caller, "graph_audit", {"event": "transcript_end", "data": {"session_id": session, "note": changelog}}),
-        Step(caller, "graph_run", {"action": "finish", "changelog": changelog}),
+        Step(caller, "graph_run", {"action": "finish", "lease": HELD, "changelog": changelog}),
     ]
 
 

@@ -52,6 +52,7 @@ class EventShown(BaseModel):
     timestamp: str
     run_id: str | None
     principal: str
+    origin: str = Field(description="gateway: recorded by graphkeep itself; agent: told by graph_audit.")
     data: dict[str, Any]
 
 
@@ -61,6 +62,7 @@ class RunAnswer(BaseModel):
     action: str
     run: RunShown | None
     resumed: bool | None = None
+    lease: str | None = Field(default=None, description="begin: to be given with heartbeat, progress and finish.")
     watermark: WatermarkShown | None = None
     last_completed: RunShown | None = None
     runs: list[RunShown] | None = None

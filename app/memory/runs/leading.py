@@ -10,26 +10,32 @@ from typing import Any, Final
 from app.contract import Call, Json
 from app.errors import Conflict, InvalidInput, NotFound
 from app.memory.moments import moment_text, stored_moment
-from app.memory.runs.lease import beaten, decide, readable, slots_of, under_way
+from app.memory.runs.lease import beaten, decide, leads, readable, slots_of, under_way
 from app.memory.runs.schemas import RunInput
 from app.memory.runs.shown import mark_shown, run_shown
 from app.store.control.audit import append_in
 from app.store.control.run_events import RunEvent, RunEvents
-from app.store.control.runs import Run, RunStore, Watermark, mark_place
+from app.store.control.runs import Run, RunStore, Watermark, mark_place, run_of
 from app.store.database import Database, Idempotency, Writing
 
 __all__ = ["Leading"]
 
 _BEGUN: Final = (
-    "You lead this run. For each conversation, oldest first: read it, write with graph_relate, then graph_run progress "
-    "at once. After every quarter of an hour of work without progress, graph_run heartbeat. At the end graph_run "
-    "finish, or graph_run abort if you must stop."
+    "You lead this run; give its `lease` with each call of it. For each conversation, oldest first: read it, write "
+    "with graph_relate, then graph_run progress at once. After every quarter of an hour of work without progress, "
+    "graph_run heartbeat. At the end graph_run finish, or graph_run abort if you must stop."
 )
 _RESUMED: Final = (
-    "You take this run up again. graph_run status shows how far each conversation was read (`watermarks`); go on "
-    "behind those, and do not repeat what was done."
+    "You take this run up again, with a new `lease`. graph_run status shows how far each conversation was read "
+    "(`watermarks`); go on behind those, and do not repeat what was done."
 )
 _GO_ON: Final = "Go on with the next conversation or document; graph_run finish when none is left."
+_NO_LEASE: Final = (
+    "lease is required: it is in the answer to graph_run begin, which hands a new one to the device that leads. "
+    "Nothing was applied."
+)
+_CLOCKS: Final = 300
+"""Seconds that the clock of a device may be ahead of ours."""
 _STAYED: Final = "the watermark stands further on than `through`; it was not moved back"
 
 
@@ -64,7 +70,8 @@ class Leading:
         action = actions[self._given.action]
         if self._given.action != "begin":
             runs = RunStore(self._database.control.until(call.deadline, call.request_id))
-            self._named = self._given.run_id or await under_way(runs, call, self._now)
+            leased = run_of(self._given.lease or "")
+            self._named = leased or self._given.run_id or await under_way(runs, call, self._now)
         idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
         return await session.write(lambda writing: action(writing.control()), idempotency=idempotency)
 
@@ -81,7 +88,8 @@ class Leading:
         await self._report(writing, decision.run, "run_start", event)
         await self._audit(writing, decision.run, "run.begin")
         said = _RESUMED if decision.resumed else _BEGUN
-        return self._answer(decision.run, said, resumed=decision.resumed)
+        answer = self._answer(decision.run, said)
+        return answer | {"resumed": decision.resumed, "lease": decision.run.lease}
 
     async def _heartbeat(self, writing: Writing) -> Json:
         run = beaten(await self._led(writing), self._now)
@@ -130,7 +138,7 @@ class Leading:
         run = await self._locked(writing)
         if run.state != "running":
             return self._answer(run, "This run had ended before; nothing was changed.")
-        if run.subject != self._call.principal.subject:
+        if run.subject != self._call.principal.subject:  # from any of their devices: the one that led may be lost
             raise Conflict("only who leads a run may give it up. Nothing was changed.")
         done = replace(run, state="aborted", ended_at=self._now, reason=self._given.reason)
         await self._close(writing, done, "run.abort")
@@ -146,6 +154,12 @@ class Leading:
                     field="session_id",
                 )
             return None, _Moved(False, True), []
+        if given.through is not None and given.through.timestamp() * 1000 > self._now + _CLOCKS * 1000:
+            raise InvalidInput(
+                "through lies in the future, so all that is said until then would be passed over; give the moment of "
+                "the last message that was read. Nothing was applied.",
+                field="through",
+            )
         layers = tuple(sorted(set(run.layers) | readable(self._call)))
         place = mark_place(self._call.scope.write_layer or "", layers)
         before = await self._runs.mark(writing, tenant, place, given.session_id)
@@ -173,7 +187,7 @@ class Leading:
 
     async def _locked(self, writing: Writing) -> Run:
         if not self._named:
-            raise InvalidInput("run_id is required: it is in the answer to graph_run begin.", field="run_id")
+            raise InvalidInput(f"you lead no run. {_NO_LEASE}", field="lease")
         run = await self._runs.lock(writing, self._call.scope.tenant, self._named)
         if run is None or not readable(self._call).issuperset(run.layers):
             raise NotFound("there is no such run; graph_run begin starts one and answers with its run_id.")
@@ -185,8 +199,10 @@ class Leading:
                 f"this run has ended ({run.state}), so nothing was applied; graph_run begin starts another, which goes "
                 "on where the watermarks stand."
             )
-        if run.subject != self._call.principal.subject:
-            raise Conflict("somebody else has taken this run up, so nothing was applied. Stop here and say so.")
+        if run.subject == self._call.principal.subject and self._given.lease is None:
+            raise InvalidInput(_NO_LEASE, field="lease")
+        if not leads(run, self._call, self._given.lease):
+            raise Conflict("somebody else leads this run, so nothing was applied. Stop here and say so.")
 
     async def _close(self, writing: Writing, run: Run, action: str) -> None:
         await self._runs.save(writing, self._call.scope.tenant, run)
@@ -209,7 +225,7 @@ class Leading:
 
     async def _report(self, writing: Writing, run: Run, event: str, data: Mapping[str, Any]) -> None:
         caller = self._call.principal
-        entry = RunEvent(run.id, event, self._now, caller.subject, caller.client, run.layers, data)
+        entry = RunEvent(run.id, event, self._now, caller.subject, caller.client, run.layers, data, "gateway")
         await self._events.append(writing, self._call.scope.tenant, entry)
 
     async def _audit(self, writing: Writing, run: Run, action: str) -> None:
@@ -224,10 +240,9 @@ class Leading:
             detail={"kind": run.kind},
         )
 
-    def _answer(self, run: Run, said: str, *, resumed: bool | None = None, whole: bool = False) -> Json:
+    def _answer(self, run: Run, said: str, *, whole: bool = False) -> Json:
         shown = run_shown(run, self._call, self._now, whole=whole)
-        answer: Json = {"action": self._given.action, "run": shown, "next": said}
-        return answer if resumed is None else answer | {"resumed": resumed}
+        return {"action": self._given.action, "run": shown, "next": said}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from app.context import layer_name
 from app.contract import Call
 from app.errors import Conflict
 from app.memory.runs.schemas import RunInput
-from app.store.control.runs import Kind, Run, RunStore, new_run_id
+from app.store.control.runs import Kind, Run, RunStore, new_lease, new_run_id
 
-__all__ = ["LEASE_SECONDS", "Decision", "beaten", "decide", "holder_of", "readable", "slots_of", "under_way"]
+__all__ = ["LEASE_SECONDS", "Decision", "beaten", "decide", "holder_of", "leads", "readable", "slots_of", "under_way"]
 
 LEASE_SECONDS: Final = 30 * 60
 """How long a run may be silent before another device may take it up."""
@@ -46,6 +46,11 @@ def holder_of(call: Call, device: str) -> str:
     return "\n".join((call.principal.subject, device or f"client {call.principal.client}"))
 
 
+def leads(run: Run, call: Call, lease: str | None) -> bool:
+    """Whether the caller leads the run: who it belongs to, with the lease that ``begin`` handed out last."""
+    return run.subject == call.principal.subject and bool(lease) and lease == run.lease
+
+
 def beaten(run: Run, now: int) -> Run:
     """The run with its lease renewed."""
     return replace(run, state="running", beat_at=now, expires_at=now + LEASE_SECONDS * _MILLISECONDS)
@@ -59,7 +64,9 @@ async def under_way(runs: RunStore, call: Call, now: int) -> str:
 
 
 def decide(held: Sequence[Run], call: Call, wish: RunInput, now: int) -> Decision:
-    """Take the caller's own run up, go on with one whose lease is over, or begin one.
+    """Take the caller's own run up, go on with one whose lease is over, or begin one; the run has a new lease.
+
+    So of two programs on one device, too, only the one that began last leads.
 
     Raises:
         Conflict: another device leads one, or this one leads another kind.
@@ -85,8 +92,13 @@ def decide(held: Sequence[Run], call: Call, wish: RunInput, now: int) -> Decisio
     ended = tuple(replace(run, state="expired", ended_at=now) for run in open_ if run is not taken)
     if taken is None:
         begun = _begun(call, wish, now, interrupted)
-        return Decision(beaten(begun, now), resumed=bool(interrupted), expired=ended)
-    return Decision(beaten(replace(taken, slots=slots, layers=tuple(sorted(layers))), now), resumed=True, expired=ended)
+        return Decision(_leased(begun, now), resumed=bool(interrupted), expired=ended)
+    taken = replace(taken, slots=slots, layers=tuple(sorted(layers)))
+    return Decision(_leased(taken, now), resumed=True, expired=ended)
+
+
+def _leased(run: Run, now: int) -> Run:
+    return beaten(replace(run, lease=new_lease(run.id)), now)
 
 
 def _begun(call: Call, wish: RunInput, now: int, interrupted: str) -> Run:
@@ -109,7 +121,7 @@ def _begun(call: Call, wish: RunInput, now: int, interrupted: str) -> Run:
 
 
 def _busy(run: Run, call: Call, now: int) -> Conflict:
-    wait = max(1, run.expires_at - now)
+    wait = min(max(1, run.expires_at - now), LEASE_SECONDS * _MILLISECONDS)  # it may have been taken after our `now`
     if not readable(call).issuperset(run.layers):
         who = "another run is under way in a layer that this one would write to"
     elif run.subject == call.principal.subject:

@@ -11,11 +11,11 @@ import orjson
 
 from app.contract import Call, Json
 from app.errors import InvalidInput, NotFound
-from app.memory.runs.lease import beaten, readable, under_way
+from app.memory.runs.lease import beaten, leads, readable, under_way
 from app.memory.runs.schemas import AuditInput
 from app.memory.runs.shown import when
 from app.store.control.run_events import RunEvent, RunEvents
-from app.store.control.runs import Run, RunStore
+from app.store.control.runs import Run, RunStore, run_of
 from app.store.database import Database, Idempotency, Writing
 
 __all__ = ["FIELDS", "OWN", "report"]
@@ -25,7 +25,7 @@ LARGEST: Final = 8 * 1024
 
 OWN: Final = frozenset(
     {"event", "timestamp", "at", "id", "tenant", "tenant_id", "layers", "principal", "subject", "client", "run"}
-) | {"run_id"}
+) | {"run_id", "origin"}
 """What graphkeep says itself of an entry; a caller's data cannot say it."""
 
 _SOURCE: Final = ("source",)
@@ -73,15 +73,15 @@ async def report(database: Database, call: Call, given: AuditInput) -> Mapping[s
             field="data",
         )
     runs, now = RunStore(database.control.until(call.deadline, call.request_id)), int(time.time() * 1000)
-    named = given.run_id or await under_way(runs, call, now)
+    named = run_of(given.lease or "") or given.run_id or await under_way(runs, call, now)
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
 
     async def work(tenants: Writing) -> Json:
         writing = tenants.control()
-        run = await _renewed(runs, writing, call, named, now) if named else None
+        run = await _renewed(runs, writing, call, named, given.lease, now) if named else None
         layers = tuple(sorted(readable(call) | set(run.layers if run is not None else ())))
         caller = call.principal
-        entry = RunEvent(run.id if run else "", given.event, now, caller.subject, caller.client, layers, data)
+        entry = RunEvent(run.id if run else "", given.event, now, caller.subject, caller.client, layers, data, "agent")
         await RunEvents(database.control).append(writing, call.scope.tenant, entry)
         return {
             "logged": True,
@@ -98,12 +98,12 @@ async def report(database: Database, call: Call, given: AuditInput) -> Mapping[s
     return await session.write(work, idempotency=idempotency)
 
 
-async def _renewed(runs: RunStore, writing: Writing, call: Call, id_: str, now: int) -> Run:
+async def _renewed(runs: RunStore, writing: Writing, call: Call, id_: str, lease: str | None, now: int) -> Run:
     """The run under its lock; a report by who leads it is a heartbeat too."""
     run = await runs.lock(writing, call.scope.tenant, id_)
     if run is None or not readable(call).issuperset(run.layers):
         raise NotFound("there is no such run; leave run_id out, or take it from graph_run. Nothing was logged.")
-    if run.state == "running" and run.subject == call.principal.subject:
+    if run.state == "running" and leads(run, call, lease):
         run = beaten(run, now)
         await runs.save(writing, call.scope.tenant, run)
     return run

@@ -45,7 +45,8 @@ class RunInput(WriteArguments):
     kind: Kind = Field(default="dream", description="begin: what kind of run.")
     device: Short = Field(default="", description="begin: name of this device; the same one takes its run up again.")
     source: Short = Field(default="", description="begin: what started it, e.g. scheduled-nightly, manual-graph-dream.")
-    run_id: Name | None = Field(default=None, description="As begin answered it; default: your run under way.")
+    lease: Short | None = Field(default=None, description="heartbeat, progress, finish: as begin answered it last.")
+    run_id: Name | None = Field(default=None, description="abort, status: a run; abort by default: yours under way.")
     session_id: Name | None = Field(default=None, description="progress: the conversation that was read.")
     through: Moment | None = Field(default=None, description="progress: when its last message that was read was said.")
     last_event_id: Short | None = Field(default=None, description="progress: id of that message.")
@@ -68,4 +69,5 @@ class AuditInput(WriteArguments):
     data: dict[str, Any] = Field(
         default_factory=dict, max_length=100, description='What happened, e.g. {"session_id": "s1"}; at most 8 KiB.'
     )
+    lease: Short | None = Field(default=None, description="Of the run it belongs to; keeps the run's lease, too.")
     run_id: Name | None = Field(default=None, description="The run it belongs to; default: your run under way.")

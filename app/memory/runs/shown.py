@@ -65,6 +65,7 @@ def event_shown(entry: RunEvent) -> Json:
         "timestamp": when(entry.at),
         "run_id": entry.run or None,
         "principal": entry.subject,
+        "origin": entry.origin,
         "data": dict(entry.data),
     }
 

@@ -34,13 +34,14 @@ RUNS: Final = (
         title="Lead a run",
         description=(
             "Lead a run that learns (dream, bootstrap, weekly-maintenance, capture), so that two devices never do one "
-            "at once. `begin` takes the lease and answers with run_id, or refuses with retry_after_ms while another "
-            "device leads; name your `device`, and the same device takes an interrupted run up again. A run that was "
-            "silent for 30 minutes may be gone on with by others. `progress` after each conversation stores how far it "
-            "was read (session_id, through, last_event_id, line_count) and what came of it; `heartbeat` keeps the "
-            "lease during long work, as graph_audit does too. `finish` ends the run with a changelog for people, "
-            "`abort` gives it up. `status` shows the run under way, the last one, watermarks and what was reported. "
-            "Each answer says in `next` what to do."
+            "at once. `begin` answers with a `lease`, which heartbeat, progress and finish take, or refuses with "
+            "retry_after_ms while another device leads; name your `device`, and the same device takes an interrupted "
+            "run up again, with a new lease: the old one leads no more. A run that was silent for 30 minutes may be "
+            "gone on with by others. `progress` after each conversation stores how far it was read (session_id, "
+            "through, last_event_id, line_count) and what came of it; `heartbeat` keeps the lease during long work, "
+            "as graph_audit with it does too. `finish` ends the run with a changelog for people, `abort` gives it up, "
+            "from any of your devices. `status` shows the run under way, the last one, watermarks and what was "
+            "reported. Each answer says in `next` what to do."
         ),
         toolset="memory",
         input=RunInput,
@@ -53,7 +54,7 @@ RUNS: Final = (
         volatile=frozenset(
             {
                 *("run_id", "resumes", "started_at", "last_heard_at", "lease_until", "ended_at", "duration_ms"),
-                *("processed_at", "timestamp", "next_cursor", "retry_after_ms"),
+                *("processed_at", "timestamp", "next_cursor", "retry_after_ms", "lease"),
             }
         ),
         example={"action": "begin", "kind": "dream", "device": "laptop", "source": "manual-graph-dream"},

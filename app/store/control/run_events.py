@@ -9,12 +9,14 @@ import json
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["RunEvent", "RunEvents"]
+__all__ = ["Origin", "RunEvent", "RunEvents"]
+
+Origin = Literal["gateway", "agent"]
 
 MOST: Final = 500
 
@@ -22,7 +24,7 @@ APPEND = statement(
     "run_events.append",
     """
     CREATE (e:_RunEvent {id: $id, tenant: $owner, run: $run, event: $event, at: $at, subject: $subject,
-                         client: $client, layers: $in_layers, data: $data})
+                         client: $client, layers: $in_layers, data: $data, origin: $origin})
     """,
     writes=True,
     control=True,
@@ -57,6 +59,8 @@ class RunEvent:
     client: str
     layers: tuple[str, ...]
     data: Mapping[str, Any]
+    origin: Origin
+    """Whether graphkeep saw it happen, or an agent said so."""
     id: str = ""
 
 
@@ -79,6 +83,7 @@ class RunEvents:
             client=entry.client,
             in_layers=sorted(entry.layers),
             data=json.dumps(dict(entry.data), ensure_ascii=False, sort_keys=True),
+            origin=entry.origin,
         )
 
     async def entries(
@@ -116,5 +121,6 @@ def _event(row: Mapping[str, Any]) -> RunEvent:
         client=row["client"],
         layers=tuple(row["layers"]),
         data=json.loads(row["data"]),
+        origin=row["origin"],
         id=row["id"],
     )

@@ -14,7 +14,18 @@ from typing import Any, Final, Literal
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["LEARNING", "Kind", "Run", "RunStore", "State", "Watermark", "mark_place", "new_run_id"]
+__all__ = [
+    "LEARNING",
+    "Kind",
+    "Run",
+    "RunStore",
+    "State",
+    "Watermark",
+    "mark_place",
+    "new_lease",
+    "new_run_id",
+    "run_of",
+]
 
 Kind = Literal["dream", "bootstrap", "weekly-maintenance", "capture"]
 State = Literal["running", "completed", "aborted", "expired"]
@@ -116,6 +127,7 @@ class Run:
     """One run. Moments are Unix milliseconds; ``layers`` are those it reads or writes (partition rule 18).
 
     ``holder`` is the person and the device that lead it, as one text; ``slots`` are the layers it may write to.
+    ``lease`` is what whoever leads it was handed last: who cannot name it does not lead.
     """
 
     id: str
@@ -140,6 +152,7 @@ class Run:
     reason: str = ""
     resumes: str = ""
     """The interrupted run of another device that this one goes on with."""
+    lease: str = ""
 
     def state_at(self, now: int) -> State:
         """What it is now: a running one whose lease is over has expired."""
@@ -166,6 +179,16 @@ class Watermark:
 def new_run_id() -> str:
     """An id that no run has."""
     return f"run-{secrets.token_hex(8)}"
+
+
+def new_lease(run: str) -> str:
+    """A lease of the run that nobody has; it names the run."""
+    return f"{run}.{secrets.token_hex(12)}"
+
+
+def run_of(lease: str) -> str:
+    """The id of the run that a lease is of."""
+    return lease.partition(".")[0]
 
 
 def mark_place(layer: str, layers: Collection[str]) -> str:

@@ -10,12 +10,13 @@ from starlette.types import Message
 
 from app.context import Deadline, RequestContext
 from app.edge.context import with_context
+from app.memory.analysis.context import build_context
+from app.memory.analysis.schemas import ContextInput
 from app.memory.runs.http import PENDING, PendingRoute
 from app.memory.service import MemoryService
 from app.store.control.runs import Run, RunStore, new_run_id
 from app.store.database import Database, Writing
 from tests.memory.conftest import Agent
-from tests.memory.doing import do
 
 
 async def _asked(agent: Agent) -> dict[str, Any]:
@@ -55,6 +56,7 @@ async def test_a_device_is_told_what_the_briefing_says(service: MemoryService, d
         await RunStore(database.control).save(writing, tenant, run)
 
     await database.control.write(work)
-    told, briefed = await _asked(agent), (await do(agent, "graph_build_context"))["pending_work"]
+    told = await _asked(agent)
+    briefed = (await build_context(service, agent.call("graph_build_context"), ContextInput()))["pending_work"]
     assert {key: told[key] for key in briefed} == briefed
     assert (told["hours_since_last_dream"], told["cooldown_hours"], told["running"]) == (2.1, 4, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ FORWARD = (LEASE_SECONDS + 60) * 1000
 
 
 class Leader:
-    """One person on one device."""
+    """One person on one device, which keeps the lease that it was handed."""
 
     def __init__(
         self, database: Database, tenant: str, subject: str, device: str = "", layers: tuple[str, ...] = ("",)
@@ -38,6 +39,7 @@ class Leader:
         self.subject = subject
         self.device = device
         self.layers = layers
+        self.lease: str | None = None
 
     def on(self, device: str) -> Leader:
         return Leader(self.database, self.tenant, self.subject, device, self.layers)
@@ -52,16 +54,17 @@ class Leader:
         return replace(call, principal=principal, scope=replace(call.scope, subject=self.subject))
 
     async def run(self, action: str, digest: str = "", **arguments: Any) -> dict[str, Any]:
-        given = RunInput.model_validate({"action": action, **arguments})
-        if action == "begin":
-            given = given.model_copy(update={"device": self.device})
+        named = {"device": self.device} if action == "begin" else {"lease": self.lease}
+        given = RunInput.model_validate({"action": action, **named, **arguments})
         call = self.call("graph_run", digest)
         if action == "status":
             return dict(await standing(self.database, call, given))
-        return dict(await Leading(self.database, call, given).answer())
+        answer = dict(await Leading(self.database, call, given).answer())
+        self.lease = answer.get("lease", self.lease)
+        return answer
 
     async def report(self, event: str, digest: str = "", **arguments: Any) -> dict[str, Any]:
-        given = AuditInput.model_validate({"event": event, **arguments})
+        given = AuditInput.model_validate({"event": event, "lease": self.lease, **arguments})
         return dict(await report(self.database, self.call("graph_audit", digest), given))
 
 
@@ -127,9 +130,9 @@ async def test_after_its_lease_another_device_goes_on_and_the_first_cannot_come_
     assert (second["resumed"], second["run"]["resumes"]) == (True, first)
     assert second["run"]["run_id"] != first
     with pytest.raises(Conflict, match="has ended"):
-        await ann.run("progress", run_id=first, session_id="s2")
+        await ann.run("progress", session_id="s2")
     with pytest.raises(Conflict, match="has ended"):
-        await ann.run("finish", run_id=first)
+        await ann.run("finish")
     status = await bob.run("status", session_ids=["s1", "s2"])
     assert [mark["session_id"] for mark in status["watermarks"]] == ["s1"]
 
@@ -138,14 +141,59 @@ async def test_after_its_lease_another_device_goes_on_and_the_first_cannot_come_
 async def test_work_renews_the_lease(ann: Leader) -> None:
     run = (await ann.run("begin"))["run"]["run_id"]
     for renew in (
-        lambda: ann.run("heartbeat", run_id=run),
-        lambda: ann.run("progress", run_id=run, session_id="s1"),
-        lambda: ann.report("transcript_start", run_id=run),
+        lambda: ann.run("heartbeat"),
+        lambda: ann.run("progress", session_id="s1"),
+        lambda: ann.report("transcript_start"),
     ):
         await _let_the_lease_pass(ann)
         assert (await ann.run("status", run_id=run))["run"]["state"] == "expired"
         await renew()
         assert (await ann.run("status", run_id=run))["run"]["state"] == "running"
+
+
+@pytest.mark.shows("graph_run", 14)
+async def test_another_device_of_the_same_person_does_not_lead_the_run(ann: Leader, bob: Leader) -> None:
+    """W-M30: whoever is the same person is not the same device."""
+    run = (await ann.run("begin"))["run"]["run_id"]
+    assert run == (await ann.on("phone").run("status"))["run"]["run_id"]
+    phone, guessing, thief = ann.on("phone"), ann.on("phone"), Leader(ann.database, ann.tenant, bob.subject)
+    guessing.lease, thief.lease = f"{run}.0", ann.lease
+    for action in ("heartbeat", "progress", "finish"):
+        with pytest.raises(InvalidInput, match="lease is required"):
+            await phone.run(action, run_id=run)
+        for other in (guessing, thief):
+            with pytest.raises(Conflict, match="somebody else leads this run, so nothing was applied"):
+                await other.run(action)
+    await _let_the_lease_pass(ann)
+    assert (await phone.report("error", run_id=run))["run_id"] == run
+    assert (await guessing.report("error"))["run_id"] == run
+    assert (await ann.run("status", run_id=run))["run"]["state"] == "expired", "no other device keeps it alive"
+    assert (await phone.run("abort", run_id=run))["run"]["state"] == "aborted", "the laptop may be lost"
+    with pytest.raises(Conflict, match="has ended"):
+        await ann.run("heartbeat")
+
+
+@pytest.mark.shows("graph_run", 3, 14)
+async def test_of_two_programs_on_one_device_the_one_that_began_last_leads(ann: Leader) -> None:
+    second = ann.on("laptop")
+    first, again = await ann.run("begin"), await second.run("begin")
+    assert again["run"]["run_id"] == first["run"]["run_id"]
+    assert again["lease"] != first["lease"]
+    with pytest.raises(Conflict, match="somebody else leads"):
+        await ann.run("progress", session_id="s1")
+    assert (await second.run("finish"))["run"]["state"] == "completed"
+
+
+@pytest.mark.shows("graph_run", 15)
+async def test_a_watermark_does_not_pass_over_what_is_still_to_be_said(ann: Leader) -> None:
+    await ann.run("begin")
+    now = datetime.now(UTC)
+    for ahead in (timedelta(minutes=7), timedelta(days=40_000)):
+        with pytest.raises(InvalidInput, match=r"lies in the future.*Nothing was applied"):
+            await ann.run("progress", session_id="s1", through=(now + ahead).isoformat())
+    assert (await ann.run("status", session_ids=["s1"]))["watermarks"] == []
+    fast = now + timedelta(minutes=3)
+    assert (await ann.run("progress", session_id="s1", through=fast.isoformat()))["watermark"]["line_count"] == 0
 
 
 @pytest.mark.shows("graph_run", 6)
@@ -184,7 +232,7 @@ async def test_a_finished_run_is_kept_with_its_changelog_and_another_may_begin(a
     done = await ann.run("finish", "digest", **ended)
     assert (done["run"]["state"], done["run"]["entities_created"]) == ("completed", 7)
     assert await ann.run("finish", "digest", **ended) == done, "the first answer again"
-    assert (await ann.run("finish", run_id=run, changelog="other"))["run"]["changelog"] == "# learnt\nAda"
+    assert (await ann.run("finish", changelog="other"))["run"]["changelog"] == "# learnt\nAda"
     status = await bob.run("status")
     assert status["run"] is None
     assert status["last_completed"]["changelog"] == "# learnt\nAda"
@@ -280,8 +328,10 @@ async def test_the_same_key_begins_once(ann: Leader) -> None:
 
 
 async def test_what_leads_no_run_is_told_to_begin_one(ann: Leader) -> None:
-    with pytest.raises(InvalidInput, match="run_id is required"):
+    with pytest.raises(InvalidInput, match="you lead no run"):
         await ann.run("heartbeat")
+    with pytest.raises(NotFound, match="no such run"):
+        await ann.run("heartbeat", lease="run-0.1")
 
 
 @pytest.mark.shows("graph_audit", 1)
@@ -304,6 +354,22 @@ async def test_what_is_reported_is_stored_with_what_the_gateway_knows(ann: Leade
     assert (entry.event, entry.subject, entry.run, dict(entry.data)) == ("transcript_end", ann.subject, "", {"kept": 1})
     shown = (await ann.run("status"))["events"][0]
     assert (shown["timestamp"], shown["principal"]) == (said["timestamp"], ann.subject)
+
+
+@pytest.mark.shows("graph_audit", 9)
+async def test_what_an_agent_says_is_told_from_what_the_gateway_saw(ann: Leader) -> None:
+    """W-M06: what was reported could pass for what happened."""
+    await ann.run("begin", source="nightly")
+    said = await ann.report("run_end", data={"source": "nightly", "origin": "gateway", "edges_created": 900})
+    assert said["ignored"] == ["origin"]
+    await ann.run("finish")
+    events = (await ann.run("status"))["events"]
+    assert [(entry["event"], entry["origin"]) for entry in events] == [
+        ("run_end", "gateway"),
+        ("run_end", "agent"),
+        ("run_start", "gateway"),
+    ]
+    assert "origin" not in events[1]["data"]
 
 
 @pytest.mark.shows("graph_audit", 2)
@@ -335,6 +401,8 @@ async def test_a_report_shows_by_its_layers_and_belongs_to_a_run_that_shows(ann:
     assert (await Leader(ann.database, fresh_name("d"), ann.subject).run("status"))["events"] == []
     with pytest.raises(NotFound, match="Nothing was logged"):
         await ann.report("error", run_id=run)
+    with pytest.raises(NotFound, match="Nothing was logged"):
+        await ann.report("error", lease=hidden.lease)
     assert (await ann.report("error"))["run_id"] is None
 
 

@@ -106,7 +106,9 @@ async def test_events_come_newest_first_page_by_page_to_who_may_read_their_layer
     async def work(writing) -> None:
         for number in range(5):
             layers = ("a",) if number == 4 else ("",)
-            await events.append(writing, tenant, RunEvent("run-1", "error", number, "us-1", "c", layers, {"n": number}))
+            await events.append(
+                writing, tenant, RunEvent("run-1", "error", number, "us-1", "c", layers, {"n": number}, "agent")
+            )
 
     await database.control.write(work)
     first = await events.entries(tenant, ("",), run="run-1", limit=2)
@@ -120,7 +122,7 @@ async def test_what_is_old_is_swept_but_a_run_that_never_ended(database: Databas
     store, events, tenant = RunStore(database.control), RunEvents(database.control), fresh_name("d")
     await _save(database, tenant, _run(begun_at=1), _run(begun_at=2, state="completed"), _run(begun_at=10))
     await database.control.write(
-        lambda writing: events.append(writing, tenant, RunEvent("", "error", 1, "us-1", "c", ("",), {}))
+        lambda writing: events.append(writing, tenant, RunEvent("", "error", 1, "us-1", "c", ("",), {}, "agent"))
     )
     await store.sweep(before=5)
     await events.sweep(before=5)
