@@ -24,6 +24,7 @@ __all__ = [
     "PICKED",
     "READ_ENDS",
     "STATS",
+    "STATS_OF_ONE_LAYER",
     "WIDE_NEIGHBOURHOOD",
     "WRITE",
 ]
@@ -50,8 +51,8 @@ READ_ENDS: Final = statement(
     """,
 )
 
-# The rows come sorted by id, and SET takes each node's lock before anything about it is read (partition rule 10), so
-# two calls over the same entities wait for each other in one order.
+# The rows come sorted by id, and REMOVE (of what no entity has: app.store.images) takes each node's lock before
+# anything about it is read (partition rule 10), so two calls over the same entities wait for each other in one order.
 LOCK: Final = statement(
     "memory.lock_ends",
     """
@@ -59,16 +60,18 @@ LOCK: Final = statement(
     MERGE (n:Entity {tenant: $tenant, layer: $layer, id: row.id})
     ON CREATE SET n.name = row.name, n.type = row.type, n.partition = $partition, n.first_seen = $now,
                   n.times_mentioned = 0
-    SET n.last_seen = $now
-    WITH n, n.times_mentioned AS counted
-    WITH collect({id: n.id, properties: [k IN keys(n)
+    REMOVE n.target
+    WITH n, {id: n.id, properties: [k IN keys(n)
       WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
-        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]]}) AS ends
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]]} AS end
+    SET n.last_seen = $now
+    WITH collect(end) AS ends
     CALL {
       UNWIND $pairs AS pair
-      MATCH (a:Entity {tenant: $tenant, id: pair.source})-[r]->(b:Entity {tenant: $tenant, id: pair.target})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = pair.relation
+      MATCH (a:Entity {tenant: $tenant, id: pair.source}) WHERE a.layer IN $layers
+      MATCH (b:Entity {tenant: $tenant, layer: a.layer, id: pair.target})
+      WITH DISTINCT a, b, pair.relation AS relation
+      MATCH (a)-[r]->(b) WHERE type(r) = relation
       RETURN collect({layer: r.layer, source: a.id, relation: type(r), target: b.id,
         properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
           | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]}) AS same
@@ -104,10 +107,10 @@ WRITE: Final = statement(
     }
     CALL {
       UNWIND $changed AS row
-      MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row.source})-[r]->
-            (b:Entity {tenant: $tenant, layer: $layer, id: row.target})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE type(r) = row.relation
+      MATCH (a:Entity {tenant: $tenant, layer: $layer, id: row.source})
+      MATCH (b:Entity {tenant: $tenant, layer: $layer, id: row.target})
+      WITH DISTINCT a, b, row
+      MATCH (a)-[r]->(b) WHERE type(r) = row.relation
       SET r += row.fields
     }
     CALL {
@@ -361,19 +364,54 @@ STATS: Final = statement(
       RETURN collect({type: type, entities: entities, orphaned: orphaned, stale: stale}) AS types
     }
     CALL {
-      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+      MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
+      WHERE a.layer IN $layers AND a.id IS NOT NULL AND b.layer IN $layers AND b.id IS NOT NULL
       WITH a.id AS f, type(r) AS t, b.id AS g,
         max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END) AS weight,
-        max(CASE WHEN r.invalid_at IS NULL AND NOT coalesce(toBooleanOrNull(r.resolved), false) THEN 1 ELSE 0 END)
-          AS unresolved
+        max(CASE WHEN type(r) = 'CONTRADICTS' AND r.invalid_at IS NULL
+          AND NOT coalesce(toBooleanOrNull(r.resolved), false) THEN 1 ELSE 0 END) AS unresolved
       WITH t, count(weight) AS current, count(*) - count(weight) AS ended, sum(weight) AS weight,
         sum(unresolved) AS unresolved
       ORDER BY current DESC, t
       RETURN collect({type: t, current: current, ended: ended, weight: weight, unresolved: unresolved}) AS relations
     }
-    RETURN types, relations
+    RETURN types, reduce(some = 0, found IN types | some + found.stale) AS stale, relations
+    """,
+)
+
+# In one layer every record has one copy: nothing is to be grouped, and indexes alone give most of it. (That both ends
+# come from the index and are joined spares reading three properties of the other end of each relation.)
+STATS_OF_ONE_LAYER: Final = statement(
+    "memory.read_stats_of_one_layer",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, type)
+      WHERE n.layer IN $layers AND n.type IS NOT NULL
+      WITH n.type AS type, count(*) AS entities, count(CASE WHEN NOT EXISTS {
+        MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers } THEN 1 END) AS orphaned
+      ORDER BY entities DESC, type
+      RETURN collect({type: type, entities: entities, orphaned: orphaned}) AS types
+    }
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, last_seen)
+      WHERE n.layer IN $layers AND n.last_seen < datetime() - duration('P90D') AND n.confidence < 0.2
+      RETURN count(*) AS stale
+    }
+    CALL {
+      MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
+      WHERE a.layer IN $layers AND a.id IS NOT NULL AND b.layer IN $layers AND b.id IS NOT NULL
+      WITH r, type(r) AS t
+      WITH t, count(CASE WHEN r.invalid_at IS NULL THEN 1 END) AS current, count(*) AS every,
+        sum(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) ELSE 0.0 END) AS weight,
+        count(CASE WHEN t = 'CONTRADICTS' AND r.invalid_at IS NULL
+          AND NOT coalesce(toBooleanOrNull(r.resolved), false) THEN 1 END) AS unresolved
+      ORDER BY current DESC, t
+      RETURN collect({type: t, current: current, ended: every - current, weight: weight, unresolved: unresolved})
+        AS relations
+    }
+    RETURN types, stale, relations
     """,
 )
 
@@ -388,9 +426,9 @@ COUNT_ENTITIES: Final = statement(
 COUNT_RELATIONS: Final = statement(
     "memory.count_relations",
     """
-    MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-    WHERE a.layer IN $layers AND a.id IS NOT NULL
-    MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+    MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
+    USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
+    WHERE a.layer IN $layers AND a.id IS NOT NULL AND b.layer IN $layers AND b.id IS NOT NULL
     RETURN a.layer AS layer, type(r) AS name, count(*) AS number
     """,
 )

@@ -11,6 +11,7 @@ from app.embedding.provider import Embedder
 from app.memory.catalogue import entities
 from app.memory.census import Census
 from app.memory.find import find
+from app.memory.kept import Kept
 from app.memory.relate import relate
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput
 from app.memory.stats import stats
@@ -33,11 +34,12 @@ class MemoryService:
         self.embedder = embedder
         self.settings = settings
         self.census = Census(self._count, settings.limits)
+        self.kept = Kept()
 
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        mention, days = self.settings.memory.mention, self.settings.store.undo_days
-        return await relate(self.database, self.embedder, self.census, call, arguments, mention=mention, undo_days=days)
+        memory, days = self.settings.memory, self.settings.store.undo_days
+        return await relate(self.database, self.embedder, self.census, call, arguments, memory, undo_days=days)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""

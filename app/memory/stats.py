@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.contract import Call
+from app.memory.kept import Reader
 from app.memory.pending import pending
-from app.memory.queries import STATS
-from app.store.database import Database, TenantSession
+from app.memory.queries import STATS, STATS_OF_ONE_LAYER
+from app.store.database import Database
 from app.store.schema import VERSION
 
 __all__ = ["figures", "stats"]
@@ -24,7 +25,7 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     waiting = asyncio.create_task(pending(database.control.until(call.deadline, call.request_id), call.scope))
     try:
-        held = await figures(session)
+        held = await figures(session.read, len(session.scope.layers))
         work = await waiting
     finally:
         waiting.cancel()
@@ -36,13 +37,13 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
     return {**held, "health": {**held["health"], **learnt}}
 
 
-async def figures(session: TenantSession) -> dict[str, Any]:
-    """The figures of the graph itself, in one round trip.
+async def figures(read: Reader, layers: int) -> dict[str, Any]:
+    """The figures of the graph itself, over so many layers, in one round trip.
 
     Raises:
         CallError: what the store raises.
     """
-    row = (await session.read(STATS))[0]
+    row = (await read(STATS_OF_ONE_LAYER if layers == 1 else STATS))[0]
     types, relations = row["types"], row["relations"]
     current = sum(found["current"] for found in relations)
     weight = sum(found["weight"] for found in relations)
@@ -63,6 +64,6 @@ async def figures(session: TenantSession) -> dict[str, Any]:
             "unresolved_contradictions": sum(
                 found["unresolved"] for found in relations if found["type"] == "CONTRADICTS"
             ),
-            "stale_nodes": sum(found["stale"] for found in types),
+            "stale_nodes": row["stale"],
         },
     }

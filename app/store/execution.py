@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, LiteralString, Protocol, TypeVar
 
 from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, AsyncSession, AsyncTransaction, Query
@@ -62,6 +64,7 @@ class Execution:
         self._reading = {**common, "default_access_mode": READ_ACCESS}
         self._writing = {**common, "default_access_mode": WRITE_ACCESS}
         self._commits: set[asyncio.Task[None]] = set()
+        self._ended: Counter[str] = Counter()
 
     async def settle(self) -> None:
         """Wait for the commits under way; each is bounded by its own deadline."""
@@ -145,11 +148,16 @@ class Execution:
     async def _commit(self, attempt: _Attempt) -> None:
         task = asyncio.ensure_future(attempt.commit())
         self._commits.add(task)
-        task.add_done_callback(self._commit_done)
+        task.add_done_callback(partial(self._commit_done, attempt.tenant))
         await asyncio.shield(task)
 
-    def _commit_done(self, task: asyncio.Task[None]) -> None:
+    def commits(self, tenant: str) -> int:
+        """How many commits for a tenant have ended here, whatever became of them."""
+        return self._ended[tenant]
+
+    def _commit_done(self, tenant: str, task: asyncio.Task[None]) -> None:
         self._commits.discard(task)
+        self._ended[tenant] += 1
         if not task.cancelled():
             task.exception()  # a caller that left never asks; asked here, so the loop does not complain
 
@@ -203,6 +211,11 @@ class _Attempt:
         self._commit_until = commit_until
         self._transaction: AsyncTransaction | None = None
         self.statement = "begin"
+
+    @property
+    def tenant(self) -> str:
+        """Whose records it is for; empty for control records."""
+        return self._trace.tenant
 
     async def work(self, work: Callable[[Run], Awaitable[T]]) -> T:
         try:

@@ -90,6 +90,11 @@ class TenantSession:
 
         return await self._execution.write(whole, self.deadline, self._trace)
 
+    @property
+    def commits(self) -> int:
+        """How many commits for this tenant have ended in this process, whatever became of them."""
+        return self._execution.commits(self.scope.tenant)
+
     def bind(self, statement: Statement, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of ``statement``, with the session's own put in."""
         _check(statement, control=False)

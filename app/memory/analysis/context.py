@@ -14,9 +14,11 @@ from app.memory.analysis.queries import HUBS, RECENT
 from app.memory.analysis.schemas import ContextInput
 from app.memory.changing.contradictions import contradictions
 from app.memory.changing.schemas import ContradictionsInput
+from app.memory.kept import Reader
 from app.memory.moments import moment_text, read_properties
 from app.memory.pending import pending
 from app.memory.schemas import QueryInput
+from app.memory.service import MemoryService
 from app.memory.stats import figures
 from app.memory.traverse import query
 from app.store.database import Database
@@ -45,20 +47,26 @@ _CUT: Final = (
 )
 
 
-async def build_context(database: Database, call: Call, arguments: ContextInput) -> Mapping[str, Any]:
+async def build_context(service: MemoryService, call: Call, arguments: ContextInput) -> Mapping[str, Any]:
     """Answer ``graph_build_context``; its parts are read at the same time.
+
+    What is told of the memory as a whole is counted again once something was written. "Recent" is reckoned from the
+    last full hour on, so that the same question can be asked twice.
 
     Raises:
         CallError: what the store raises.
     """
+    database = service.database
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    since = datetime.now(UTC) - timedelta(days=arguments.recent_days)
+    read = service.kept.reader(session)
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    since = hour - timedelta(days=arguments.recent_days)
     held, recent, hubs, work, disputed, around = await _together(
-        figures(session),
-        session.read(RECENT, since=since, limit=arguments.max_recent, most=_RULES),
-        session.read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
+        figures(read, len(call.scope.layers)),
+        read(RECENT, since=since, limit=arguments.max_recent, most=_RULES),
+        read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
         pending(database.control.until(call.deadline, call.request_id), call.scope),
-        _contradictions(database, call, arguments),
+        _contradictions(read, call, arguments),
         _around(database, call, arguments),
     )
     added, ranked = recent[0], hubs[0]
@@ -101,10 +109,10 @@ async def _awaited(part: Awaitable[T]) -> T:
     return await part
 
 
-async def _contradictions(database: Database, call: Call, arguments: ContextInput) -> list[dict[str, Any]] | None:
+async def _contradictions(read: Reader, call: Call, arguments: ContextInput) -> list[dict[str, Any]] | None:
     if not arguments.include_contradictions:
         return None
-    found = await contradictions(database, call, ContradictionsInput(limit=_CONTRADICTIONS))
+    found = await contradictions(read, call, ContradictionsInput(limit=_CONTRADICTIONS))
     return list(found["contradictions"])
 
 

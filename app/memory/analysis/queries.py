@@ -18,6 +18,7 @@ __all__ = [
     "JUDGED",
     "MEMBERS",
     "NAMED",
+    "NAMED_OF_TYPE",
     "NEAR_EACH",
     "NEIGHBOURS",
     "PAIRED",
@@ -112,23 +113,30 @@ RECENT: Final = statement(
     """,
 )
 
+_JOINED: Final = """
+      MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
+      WHERE a.layer IN $layers AND a.id IS NOT NULL AND b.layer IN $layers AND b.id IS NOT NULL
+"""
+"""Every relation once. Both ends come from an index with their ids: nothing of them is read."""
+
 # One pass over the relations: how many are new, and which entities have the most strong current ones. A relation counts
 # half at each of its ends, so that the sum over all entities is the number of relations.
 HUBS: Final = statement(
     "memory.read_hubs",
     """
     CALL {
-      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
+    """
+    + _JOINED
+    + """
       WITH a.id AS f, type(r) AS t, b.id AS g, min(r.ingested_at) AS at,
         max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END) AS weight
       UNWIND CASE WHEN f = g THEN [f] ELSE [f, g] END AS id
       WITH id, count(CASE WHEN weight > $min_weight THEN 1 END) AS degree,
         sum(CASE WHEN at >= $since THEN CASE WHEN f = g THEN 1.0 ELSE 0.5 END ELSE 0.0 END) AS fresh
       ORDER BY degree DESC, id
-      WITH collect([id, degree]) AS found, sum(fresh) AS fresh
-      RETURN [hub IN found[..$limit] WHERE hub[1] >= 3] AS ranked, toInteger(round(fresh)) AS relations
+      WITH collect(CASE WHEN degree >= 3 THEN [id, degree] END) AS found, sum(fresh) AS fresh
+      RETURN found[..$limit] AS ranked, toInteger(round(fresh)) AS relations
     }
     CALL (ranked) {
       UNWIND ranked AS hub
@@ -151,9 +159,10 @@ EDGES: Final = statement(
       RETURN count(DISTINCT n.id) AS everything
     }
     CALL {
-      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers AND r.invalid_at IS NULL
+    """
+    + _JOINED
+    + """
+        AND r.invalid_at IS NULL
       WITH a.id AS f, type(r) AS t, b.id AS g, max(coalesce(r.weight, 0.5)) AS weight
       WHERE weight > $min_weight AND f <> g
       WITH CASE WHEN f < g THEN f ELSE g END AS one, CASE WHEN f < g THEN g ELSE f END AS two, sum(weight) AS weight
@@ -234,7 +243,23 @@ NAMED: Final = statement(
     MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
     WHERE n.layer IN $layers AND n.id IS NOT NULL
     WITH n.id AS id, min([n.layer, n.name, n.type]) AS first, collect(coalesce(n.aliases, [])) AS aliases
-    WHERE $type IS NULL OR first[2] = $type
+    WITH id, first, aliases ORDER BY id LIMIT $most
+    RETURN collect([id, first[1], first[2], reduce(all = [], some IN aliases | all + some)]) AS rows
+    """,
+)
+
+# The same of one type: what has a copy of that type, if it is of that type once its copies are merged.
+NAMED_OF_TYPE: Final = statement(
+    "memory.read_named_of_type",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, type)
+      WHERE n.layer IN $layers AND n.type = $type
+      RETURN DISTINCT n.id AS id
+    }
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+    WITH id, min([n.layer, n.name, n.type]) AS first, collect(coalesce(n.aliases, [])) AS aliases
+    WHERE first[2] = $type
     WITH id, first, aliases ORDER BY id LIMIT $most
     RETURN collect([id, first[1], first[2], reduce(all = [], some IN aliases | all + some)]) AS rows
     """,
@@ -306,7 +331,7 @@ REWRITE_VECTORS: Final = statement(
     """
     UNWIND $vectors AS row
     MATCH (n:Entity {tenant: $tenant, id: row.id}) WHERE n.layer IN $writable AND n.layer = row.layer
-    SET n.last_seen = n.last_seen
+    REMOVE n.target
     WITH n, row WHERE coalesce(toString(n.last_seen), '') = coalesce(row.seen, '')
     SET n.embedding = row.embedding, n.embedding_of = $recipe
     RETURN collect(row.place) AS done

@@ -122,7 +122,7 @@ async def _embedded(
         tally.total += counted["total"]
         tally.due += counted["ahead"] if arguments.force else counted["stale"]
     for place in places:
-        batches = _Batches(sessions[place.key], embedder, call, place.key, tally, recipe, force=arguments.force)
+        batches = _Batches(sessions[place.key], embedder, call, place.key, tally, recipe, arguments.force)
         if not await batches.run(starts[place.key]):
             break
     remaining = max(0, tally.due - len(tally.passed))
@@ -159,60 +159,46 @@ async def _places(database: Database, call: Call, *, all_: bool) -> list[_Place]
     return places
 
 
+@dataclass(frozen=True, slots=True)
 class _Batches:
     """The batches of one tenant."""
 
-    def __init__(
-        self,
-        session: TenantSession,
-        embedder: Embedder,
-        call: Call,
-        key: str,
-        tally: _Tally,
-        recipe: str,
-        *,
-        force: bool,
-    ) -> None:
-        self._session = session
-        self._embedder = embedder
-        self._call = call
-        self._key = key
-        self._tally = tally
-        self._recipe = recipe
-        self._force = force
+    session: TenantSession
+    embedder: Embedder
+    call: Call
+    key: str
+    tally: _Tally
+    recipe: str
+    force: bool
 
     async def run(self, after: tuple[str, ...]) -> bool:
         """Embed from ``after`` (id, layer) on; whether the end was reached."""
         while True:
-            if self._call.deadline.remaining() < _MARGIN:
-                self._tally.note = _NO_TIME
+            if self.call.deadline.remaining() < _MARGIN:
+                self.tally.note = _NO_TIME
                 return False
-            rows = await self._session.read(
-                STALE, after=list(after), recipe=self._recipe, force=self._force, limit=_BATCH
-            )
+            rows = await self.session.read(STALE, after=list(after), recipe=self.recipe, force=self.force, limit=_BATCH)
             if not rows:
                 return True
             copies = [stored_entity(row["layer"], row["properties"]) for row in rows]
             if not await self._batch(copies, [row["seen"] for row in rows]):
                 return False
             after = (copies[-1].id, copies[-1].layer)
-            self._tally.last = (self._key, *after)
-            await self._call.progress(
-                len(self._tally.passed), max(self._tally.due, len(self._tally.passed)), "embedded"
-            )
+            self.tally.last = (self.key, *after)
+            await self.call.progress(len(self.tally.passed), max(self.tally.due, len(self.tally.passed)), "embedded")
             if len(rows) < _BATCH:
                 return True
 
     async def _batch(self, copies: Sequence[Stored], seen: Sequence[str | None]) -> bool:
         passages = [_passage(copy) for copy in copies]
-        keys = [(self._key, copy.id) for copy in copies]
+        keys = [(self.key, copy.id) for copy in copies]
         try:
-            made = await self._embedder.passages(
-                passages, self._call.deadline.sooner(self._call.deadline.remaining() - _MARGIN / 2)
+            made = await self.embedder.passages(
+                passages, self.call.deadline.sooner(self.call.deadline.remaining() - _MARGIN / 2)
             )
         except (EmbeddingUnavailable, Overloaded, DeadlineExceeded):
-            self._tally.note = _FAILED
-            self._tally.errors.update(keys)
+            self.tally.note = _FAILED
+            self.tally.errors.update(keys)
             return False
         vectors = [
             {"place": place, "id": copy.id, "layer": copy.layer, "seen": seen[place], "embedding": vector}
@@ -220,13 +206,13 @@ class _Batches:
         ]
 
         async def work(writing: Writing) -> Json:
-            done = (await writing.run(REWRITE_VECTORS, vectors=vectors, recipe=self._recipe))[0]["done"]
-            await require_in_place(writing.control(), self._session.scope.tenant)
+            done = (await writing.run(REWRITE_VECTORS, vectors=vectors, recipe=self.recipe))[0]["done"]
+            await require_in_place(writing.control(), self.session.scope.tenant)
             return {"done": done}
 
-        done = (await self._session.write(work))["done"]
-        self._tally.passed.update(keys)
-        self._tally.done.update(keys[place] for place in done)
+        done = (await self.session.write(work))["done"]
+        self.tally.passed.update(keys)
+        self.tally.done.update(keys[place] for place in done)
         return True
 
 

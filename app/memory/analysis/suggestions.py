@@ -18,7 +18,16 @@ from app.graph.candidates import FEW_VECTORS
 from app.graph.lookup import resolve
 from app.graph.vocabulary import type_name
 from app.memory.analysis.likeness import Around, Named, Pair, beside_name, jaccard, pairs_by_name, pairs_by_vector
-from app.memory.analysis.queries import MEMBERS, NAMED, NEAR_EACH, NEIGHBOURS, PAIRED, SCOPED, VECTORS
+from app.memory.analysis.queries import (
+    MEMBERS,
+    NAMED,
+    NAMED_OF_TYPE,
+    NEAR_EACH,
+    NEIGHBOURS,
+    PAIRED,
+    SCOPED,
+    VECTORS,
+)
 from app.memory.analysis.schemas import SuggestionsInput, Weights
 from app.memory.shapes import fitting
 from app.store.database import Database, TenantSession
@@ -39,7 +48,7 @@ _PAIRS: Final = 2_000
 _NEIGHBOURS: Final = 2_000
 _SHARED: Final = 10
 _CLIP: Final = 120
-_SECONDS: Final = 12.0
+_SECONDS: Final = 8.0
 """Longest time for the vectors of one call; the cursor goes on where it ended."""
 _NO_MODEL: Final = "Without an embedding model: candidates by name alone, and embedding_similarity counts as 0."
 
@@ -77,7 +86,10 @@ async def suggestions(
         return _answer(arguments, [], 0, _unknown(arguments))
     start = max(0, int(start))
     near, reached = await _by_vector(session, call, scope, arguments)
-    rows = (await session.read(NAMED, type=scope.type, most=_NAMES))[0]["rows"]
+    if scope.type is None:
+        rows = (await session.read(NAMED, most=_NAMES))[0]["rows"]
+    else:
+        rows = (await session.read(NAMED_OF_TYPE, type=scope.type, most=_NAMES))[0]["rows"]
     named, by_name = await asyncio.to_thread(_by_name, rows, scope)
     near |= await _compared(session, scope, [pair for pair in by_name if pair not in near])
     pairs = sorted({*near, *by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))[:_PAIRS]

@@ -44,7 +44,7 @@ async def _validate(service: MemoryService, call: Call, arguments: ValidateInput
 
 
 async def _context(service: MemoryService, call: Call, arguments: ContextInput) -> Mapping[str, Any]:
-    return await build_context(service.database, call, arguments)
+    return await build_context(service, call, arguments)
 
 
 async def _communities(service: MemoryService, call: Call, arguments: CommunitiesInput) -> Mapping[str, Any]:

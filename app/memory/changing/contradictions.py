@@ -12,6 +12,7 @@ from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import certain, read_only, sorted_names
 from app.memory.changing.queries import CONTRADICTIONS, RESOLVE
 from app.memory.changing.schemas import ContradictionsInput, ResolveInput
+from app.memory.kept import Reader
 from app.memory.shapes import entity_of, fitting, relation_of
 from app.memory.timeline import SINGLE_VALUED
 from app.store.database import Database, Writing
@@ -26,8 +27,8 @@ _TEXTS: Final = ("content", "description", "summary")
 _ADVICE: Final = "graph_contradictions shows those that are recorded."
 
 
-async def contradictions(database: Database, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
-    """Answer ``graph_contradictions``, the newest first. One round trip.
+async def contradictions(read: Reader, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
+    """Answer ``graph_contradictions``, the newest first. One round trip: ``read`` reads with the call's scope.
 
     Raises:
         InvalidInput: a cursor of another question.
@@ -39,9 +40,8 @@ async def contradictions(database: Database, call: Call, arguments: Contradictio
         after = list(Cursor.decode(arguments.cursor, call.scope, question, (str, str, str)).position)
     rules = call.principal.rules
     single = SINGLE_VALUED if rules.single_valued is None else rules.single_valued
-    session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     row = (
-        await session.read(
+        await read(
             CONTRADICTIONS,
             include_resolved=arguments.include_resolved,
             after=after,

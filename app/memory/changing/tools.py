@@ -48,7 +48,8 @@ async def _weaken(service: MemoryService, call: Call, arguments: WeakenInput) ->
 
 
 async def _contradictions(service: MemoryService, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
-    return await contradictions(service.database, call, arguments)
+    session = service.database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
+    return await contradictions(session.read, call, arguments)
 
 
 async def _resolve(service: MemoryService, call: Call, arguments: ResolveInput) -> Mapping[str, Any]:

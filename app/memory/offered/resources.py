@@ -66,7 +66,7 @@ async def _changelog(service: MemoryService, call: Call, _: str) -> str:
 
 
 async def _context(service: MemoryService, call: Call, _: str) -> Mapping[str, Any]:
-    return await build_context(service.database, call, ContextInput(token_budget=_BUDGET))
+    return await build_context(service, call, ContextInput(token_budget=_BUDGET))
 
 
 RESOURCES: Final = (

@@ -136,3 +136,14 @@ async def test_hidden_layers_show_in_no_part(service: MemoryService, tenant: str
     await hidden.relate("Atlas", "CONTAINS", "secret part", weight=1.0)
     after = await do(wide, "graph_build_context", topic="Atlas")
     assert {**after, "generated_at": ""} == {**before, "generated_at": ""}
+
+
+async def test_a_briefing_tells_what_was_written_since_the_last_one(plain_agent: Agent) -> None:
+    await _lived(plain_agent)
+    before = await do(plain_agent, "graph_build_context")
+    assert await do(plain_agent, "graph_build_context") | {"generated_at": ""} == before | {"generated_at": ""}
+    await plain_agent.relate("Atlas", "CONTAINS", "part 9", weight=0.6)
+    after = await do(plain_agent, "graph_build_context")
+    assert after["stats"]["nodes"]["total"] == before["stats"]["nodes"]["total"] + 1
+    assert after["recent_additions"]["edge_count"] == before["recent_additions"]["edge_count"] + 1
+    assert after["top_hubs"][0]["degree"] == before["top_hubs"][0]["degree"] + 1
