@@ -21,13 +21,15 @@ __all__ = ["entities"]
 
 _HITS: Final = 500
 """Matches of a search that are sorted and paged."""
+_CANDIDATES: Final = 5
 
 
 async def entities(database: Database, call: Call, arguments: EntitiesInput) -> Mapping[str, Any]:
     """Answer ``graph_entities``.
 
     Raises:
-        InvalidInput: a blank name, a malformed type, or a cursor of another question.
+        InvalidInput: a blank name, one that leads to several entities, a malformed type, or a cursor of another
+            question.
         CallError: what the store raises.
     """
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
@@ -57,6 +59,9 @@ async def _one(session: TenantSession, seen: View, name: str) -> dict[str, Any]:
     rows = await session.read(seen.entity, id=entity_id(name), **seen.parameters)
     if not rows:
         resolution = (await resolve(session.read, [name], fuzzy=False))[name]
+        if resolution.candidates:
+            fits = ", ".join(f"{one.name!r} (id {one.id})" for one in resolution.candidates[:_CANDIDATES])
+            raise InvalidInput(f"{name!r} fits several entities: {fits}. Ask again with an id.", field="id")
         if resolution.id is not None:
             rows = await session.read(seen.entity, id=resolution.id, **seen.parameters)
     if not rows:

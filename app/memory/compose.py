@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,21 +12,34 @@ import orjson
 from app.errors import InvalidInput
 from app.graph.entity import evidence_text, search_fields
 from app.graph.vocabulary import ENTITY_PROPERTIES, type_label
+from app.memory.fading.rest import rest
 from app.memory.moments import read_properties, stored_moment
 from app.memory.plan import Mention
 from app.memory.timeline import Relation
+from app.settings import MemorySettings
 
-__all__ = ["EntityWrite", "Involved", "Stored", "compose_entity", "relation_fields", "stored_entity", "stored_relation"]
+__all__ = [
+    "RELATION_KEYS",
+    "EntityWrite",
+    "Involved",
+    "Stored",
+    "bounded",
+    "compose_entity",
+    "relation_fields",
+    "stored_entity",
+    "stored_relation",
+]
 
 _ALIASES: Final = 50
 _LARGEST: Final = 128 * 1024
 """Bytes of all properties of one record, as JSON. A search reads a hundred records, a query two hundred."""
-_RELATION_KEYS: Final = frozenset(
+RELATION_KEYS: Final = frozenset(
     {
         *("weight", "ingested_at", "last_confirmed", "valid_at", "invalid_at", "ended_at", "evidence", "extra", "past"),
         "decay_state",
     }
 )
+"""What a relation holds beside its own properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,18 @@ class Stored:
     embedding_of: str | None
     native: dict[str, Any]
     extra: dict[str, Any]
+    last_seen: datetime | None = None
+    decay_state: list[float] | None = None
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether neither it nor its relations fade."""
+        return self.native.get("subtype") == "rule"
+
+    def faded(self, memory: MemorySettings, now: datetime) -> Stored:
+        """The same with the confidence that is left by ``now``."""
+        rate = memory.rates.get(self.type, memory.decay_other_rate)
+        return replace(self, confidence=rest(self.confidence, self.last_seen, self.decay_state, rate, now))
 
 
 @dataclass(slots=True)
@@ -87,6 +112,8 @@ def stored_entity(layer: str, properties: Iterable[Sequence[Any]]) -> Stored:
         embedding_of=values.get("embedding_of"),
         native={key: value for key, value in values.items() if key in ENTITY_PROPERTIES},
         extra=orjson.loads(values["extra"]) if values.get("extra") else {},
+        last_seen=stored_moment(values.get("last_seen")),
+        decay_state=values.get("decay_state"),
     )
 
 
@@ -97,7 +124,7 @@ def compose_entity(stored: Stored | None, involved: Involved, key: str | None) -
     removed: dict[str, None] = {}
     for mention in involved.mentions:
         _describe(native, extra, removed, mention)
-    _bounded(involved.name, {**old.extra, **old.native}, {**extra, **native})
+    bounded(involved.name, {**old.extra, **old.native}, {**extra, **native})
     aliases = _aliases(old, involved.spellings)
     evidence = evidence_text([*involved.evidence, *filter(None, old.evidence.split("\n"))])
     found = search_fields(old.name, aliases, old.type, {**extra, **native}, evidence)
@@ -110,6 +137,7 @@ def compose_entity(stored: Stored | None, involved: Involved, key: str | None) -
         "aliases": aliases,
         "confidence": max([old.confidence if old.times_mentioned else involved.confidence, *stated]),
         "times_mentioned": old.times_mentioned + 1,
+        "decay_state": None,  # a mention is a new beginning
         "evidence_text": evidence or None,
         "extra": orjson.dumps(extra).decode() if extra else None,
     }
@@ -117,7 +145,9 @@ def compose_entity(stored: Stored | None, involved: Involved, key: str | None) -
     return EntityWrite(involved.id, type_label(old.type), fields, found.passage, same)
 
 
-def _bounded(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def bounded(
+    name: str, before: Mapping[str, Any], after: Mapping[str, Any], *, field: str | None = "properties"
+) -> None:
     """Refuse what would make one record so large that reading a page of such records takes all memory.
 
     Raises:
@@ -128,7 +158,7 @@ def _bounded(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         raise InvalidInput(
             f"the properties of {name!r} may have {_LARGEST // 1024} KiB together. Remove some (null removes one), or "
             "spread them over several entities. Nothing was applied.",
-            field="properties",
+            field=field,
         )
 
 
@@ -173,9 +203,10 @@ def stored_relation(row: Mapping[str, Any]) -> Relation:
         invalid_at=stored_moment(values.get("invalid_at")),
         ended_at=stored_moment(values.get("ended_at")),
         evidence=values.get("evidence"),
-        native={key: value for key, value in values.items() if key not in _RELATION_KEYS},
+        native={key: value for key, value in values.items() if key not in RELATION_KEYS},
         extra=orjson.loads(values["extra"]) if values.get("extra") else {},
         past=orjson.loads(values["past"]) if values.get("past") else [],
+        decay_state=values.get("decay_state"),
     )
 
 
@@ -189,7 +220,7 @@ def relation_fields(relation: Relation) -> dict[str, Any]:
         "ended_at": relation.ended_at,
     }
     extra = {name: value for name, value in relation.extra.items() if value is not None}
-    _bounded(f"{relation.source} {relation.relation} {relation.target}", {}, {**relation.native, **extra})
+    bounded(f"{relation.source} {relation.relation} {relation.target}", {}, {**relation.native, **extra})
     return {
         **relation.native,
         **moments,
@@ -197,4 +228,5 @@ def relation_fields(relation: Relation) -> dict[str, Any]:
         "evidence": relation.evidence,
         "extra": orjson.dumps(extra).decode() if extra else None,
         "past": orjson.dumps(relation.past).decode() if relation.past else None,
+        "decay_state": relation.decay_state,
     }

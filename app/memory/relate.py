@@ -7,7 +7,7 @@ before the lock is decided again under it; if a text to embed has changed meanwh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -31,8 +31,9 @@ from app.memory.queries import LOCK, WRITE
 from app.memory.report import Step, report
 from app.memory.resolving import Work, resolved, writing_scope
 from app.memory.schemas import RelateInput
-from app.memory.timeline import MENTION, SINGLE_VALUED, Relation, Triple, assert_relation
+from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
 from app.memory.vectors import NO_VECTOR, Vectors
+from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, Writing
 from app.store.undo import Recording
 
@@ -61,11 +62,11 @@ async def relate(
     census: Census,
     call: Call,
     arguments: RelateInput,
+    memory: MemorySettings,
     *,
-    mention: float = MENTION,
     undo_days: int = 30,
 ) -> Mapping[str, Any]:
-    """Create or strengthen relations, and the entities at their ends; ``mention`` is what being said again adds.
+    """Create or strengthen relations, and the entities at their ends; what has faded fades first.
 
     Where older relations end by it, that can be undone for ``undo_days``.
 
@@ -80,7 +81,7 @@ async def relate(
     tally = await census.of(call.scope.tenant, call.principal.tenant_layers | set(call.scope.layers))
     key = arguments.idempotency_key
     idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
-    work = await resolved(session, plan)
+    work = await resolved(session, plan, memory)
     vectors = Vectors(embedder, call.deadline)
     recording = Recording(session.scope, call.tool, undo_days)
     before = await _composed([(work.known[id_].own, entry) for id_, entry in work.involved().items()], vectors.key)
@@ -88,14 +89,14 @@ async def relate(
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
         layer = session.scope.write_layer or ""
-        writer = _Writer(work, vectors, census, tally, rules, recording, layer=layer, mention=mention, final=last)
+        writer = _Writer(work, vectors, census, tally, rules, recording, layer=layer, memory=memory, final=last)
         try:
             answer = await session.write(writer.run, idempotency=idempotency)
         except _Changed as change:
             await vectors.add(change.passages)
             continue
         except _Gone:
-            work = await resolved(session, plan)
+            work = await resolved(session, plan, memory)
             continue
         writer.count()
         return answer
@@ -125,7 +126,7 @@ class _Writer:
         recording: Recording,
         *,
         layer: str,
-        mention: float,
+        memory: MemorySettings,
         final: bool,
     ) -> None:
         self._rules = rules
@@ -135,7 +136,7 @@ class _Writer:
         self._census = census
         self._tally = tally
         self._layer = layer
-        self._mention = mention
+        self._memory = memory
         self._final = final
         self._growth: _Growth | None = None
         self._new_relations = 0
@@ -149,10 +150,12 @@ class _Writer:
         involved = work.involved()
         locked = (await writing.run(LOCK, now=now, **self._asked(involved)))[0]
         own = {entity.id: entity for entity in (stored_entity("", row["properties"]) for row in locked["ends"])}
+        rules = {id_ for id_, entity in own.items() if entity.is_rule or work.known[id_].is_rule}
+        own |= {id_: entity.faded(self._memory, now) for id_, entity in own.items() if id_ not in rules}
         if not self._final and any(work.known[id_].own and not own[id_].times_mentioned for id_ in involved):
             raise _Gone
         known = self._known(locked)
-        steps = self._decide(known, locked, now)
+        steps = self._decide(known, locked, rules, now)
         entities = await _composed([(own[id_], involved[id_]) for id_ in sorted(involved)], self._vectors.key)
         self._check(own, steps, entities)
         answer = report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
@@ -192,14 +195,18 @@ class _Writer:
         rows = [row for row in [*locked["others"], *locked["same"]] if row["layer"] == self._layer]
         return {relation.triple: relation for relation in map(stored_relation, rows)}
 
-    def _decide(self, known: dict[Triple, Relation], locked: Mapping[str, Any], now: datetime) -> list[Step]:
+    def _decide(
+        self, known: dict[Triple, Relation], locked: Mapping[str, Any], rules: Collection[str], now: datetime
+    ) -> list[Step]:
         elsewhere = [stored_relation(row) for row in locked["same"] if row["layer"] != self._layer]
         wide = {relation.triple: relation for relation in elsewhere}
         existed = len(known)
-        steps = [
-            Step(assert_relation(known, said, now, mention=self._mention), wide.get(said.triple))
-            for said in self._work.said
-        ]
+        mention, edge_rate = self._memory.mention, self._memory.decay_edge_rate
+        steps = []
+        for said in self._work.said:
+            rate = None if said.source in rules or said.target in rules else edge_rate
+            outcome = assert_relation(known, said, now, mention=mention, rate=rate)
+            steps.append(Step(outcome, wide.get(said.triple)))
         self._new_relations = len(known) - existed
         return steps
 
@@ -263,7 +270,7 @@ def _relation_row(relation: Relation) -> dict[str, Any]:
 def _unresolved(lost: Sequence[str]) -> InvalidInput:
     shown = "; ".join(lost[:50]) + (f"; and {len(lost) - 50} more" if len(lost) > 50 else "")
     return InvalidInput(
-        f"{len(lost)} of the references lead nowhere, so nothing was applied: {shown}. Describe them in "
+        f"{len(lost)} of the references lead to no one entity, so nothing was applied: {shown}. Describe them in "
         "batch.entities, or use a name that graph_entities shows.",
         field="batch",
     )

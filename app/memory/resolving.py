@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
 
 from app.context import TENANT_WIDE, Scope
 from app.graph.lookup import Resolution, resolve
@@ -11,9 +13,13 @@ from app.memory.compose import Involved, Stored, stored_entity
 from app.memory.plan import ALIAS_OF, Mention, Plan
 from app.memory.queries import READ_ENDS
 from app.memory.timeline import Said
+from app.settings import MemorySettings
 from app.store.database import TenantSession
 
 __all__ = ["Known", "Work", "resolved", "writing_scope"]
+
+
+_SHOWN: Final = 5
 
 
 @dataclass(slots=True)
@@ -22,6 +28,11 @@ class Known:
 
     own: Stored | None = None
     wide: Stored | None = None
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether neither it nor its relations fade."""
+        return any(copy is not None and copy.is_rule for copy in (self.own, self.wide))
 
     @property
     def shown(self) -> Stored | None:
@@ -87,18 +98,26 @@ def writing_scope(scope: Scope) -> Scope:
     return replace(scope, layers=(TENANT_WIDE, layer) if wide else (layer,), writable=(layer,))
 
 
-async def resolved(session: TenantSession, plan: Plan) -> Work:
-    """Read what the call's names stand for: one round trip, and another only to help with lost references."""
+async def resolved(session: TenantSession, plan: Plan, memory: MemorySettings) -> Work:
+    """Read what the call's names stand for: one round trip, and another only to help with lost references.
+
+    Confidences are what is left of them by now.
+    """
+    now = datetime.now(UTC)
     rows = await session.read(READ_ENDS, ids=plan.ids())
     work = Work(plan, {}, {})
     for row in rows:
         copies = [stored_entity(copy["layer"], copy["properties"]) for copy in row["copies"] or row["aliased"]]
         id_ = min((copy.id for copy in copies), default=row["id"])
+        if len(fits := {copy.id: copy.name for copy in copies}) > 1:
+            several = ", ".join(f"{name!r} (id {each})" for each, name in sorted(fits.items())[:_SHOWN])
+            work.unresolved.append(f"{row['id']!r} fits several entities ({several}), give an id")
         work.ids[row["id"]] = id_
         entry = work.known.setdefault(id_, Known())
-        for copy in copies:
-            if copy.id != id_:
-                continue
+        meant = [copy for copy in copies if copy.id == id_]
+        if not any(copy.is_rule for copy in meant):
+            meant = [copy.faded(memory, now) for copy in meant]
+        for copy in meant:
             if copy.layer == session.scope.write_layer:
                 entry.own = copy
             else:

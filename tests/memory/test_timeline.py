@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.memory.moments import moment_text
+from app.memory.past.view import view
 from app.memory.timeline import SINGLE_VALUED, Relation, Said, Triple, assert_relation
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
+MOMENTS = ("valid_at", "invalid_at", "ingested_at", "ended_at")
 
 
 def year(number: int) -> datetime:
     return datetime(number, 1, 1, tzinfo=UTC)
 
 
-def say(known: dict[Triple, Relation], target: str, when: datetime | None, **more: object) -> Relation:
+def say(
+    known: dict[Triple, Relation], target: str, when: datetime | None, *, now: datetime = NOW, **more: object
+) -> Relation:
     relation = str(more.pop("relation", "WORKS_AT"))
     said = Said("ann", relation, target, 0.5, valid_at=when, exclusive=relation in SINGLE_VALUED, **more)  # type: ignore[arg-type]
-    return assert_relation(known, said, NOW).relation
+    return assert_relation(known, said, now).relation
+
+
+def seen(known: dict[Triple, Relation], at: datetime, basis: Literal["validity", "ingestion"]) -> set[str]:
+    """Targets that held at the moment, as the reading tools find them."""
+    found = set()
+    for relation in known.values():
+        moments = {key: moment_text(getattr(relation, key)) for key in MOMENTS}
+        held = {**moments, "past": orjson.dumps(relation.past).decode()}
+        if view(at, basis)._then({"properties": held}) is not None:
+            found.add(relation.target)
+    return found
 
 
 def current(known: dict[Triple, Relation]) -> set[str]:
@@ -130,3 +148,73 @@ def test_the_current_value_does_not_depend_on_the_order_of_arrival(arrivals: lis
     assert current(known) == {max(arrivals)[1]}
     for relation in known.values():
         assert relation.invalid_at is None or relation.valid_at is None or relation.valid_at <= relation.invalid_at
+
+
+@given(st.lists(st.tuples(st.integers(0, 11), st.sampled_from("abcd")), min_size=1, max_size=9))
+def test_what_was_true_and_what_was_believed_are_what_the_tellings_say(tellings: list[tuple[int, str]]) -> None:
+    """Told in any order: at a moment the latest beginning before it counts, of equal ones the later word."""
+    known: dict[Triple, Relation] = {}
+    heard: list[tuple[int, int, str]] = []
+    for day, (month, target) in enumerate(tellings):
+        say(known, target, year(2000 + month), now=NOW + timedelta(days=day))
+        heard.append((month, day, target))
+        for past_day in range(day + 1):
+            believed = max(each for each in heard if each[1] <= past_day)[2]
+            assert seen(known, NOW + timedelta(days=past_day, hours=1), "ingestion") == {believed}
+    for month in range(12):
+        true = [target for begun, _, target in sorted(heard) if begun <= month][-1:]
+        assert seen(known, year(2000 + month) + timedelta(days=1), "validity") == set(true)
+
+
+def test_a_corrected_end_was_none_the_less_known_before() -> None:
+    known: dict[Triple, Relation] = {}
+    days = [NOW + timedelta(days=day) for day in range(12)]
+    x = say(known, "x", year(2020), now=days[1])
+    z = say(known, "z", year(2024), now=days[2])
+    say(known, "y", year(2022), now=days[10])
+    assert (x.invalid_at, x.ended_at) == (year(2022), days[2])
+    assert z.current
+    for day, believed in ((1, "x"), (3, "z"), (5, "z"), (11, "z")):
+        assert seen(known, days[day] + timedelta(hours=1), "ingestion") == {believed}
+
+
+@pytest.mark.parametrize("relation", ["WORKS_AT", "USES"])
+@pytest.mark.parametrize("first", [None, year(2020)])
+def test_what_holds_and_is_said_again_of_a_later_time_was_true_before_it_too(
+    relation: str, first: datetime | None
+) -> None:
+    known: dict[Triple, Relation] = {}
+    say(known, "acme", first, relation=relation)
+    for number in range(2023, 2026):
+        held = say(known, "acme", year(number), relation=relation)
+    assert held.valid_at == year(2025)
+    for number in range(2020, 2026):
+        assert seen(known, year(number) + timedelta(days=9), "validity") == {"acme"}
+    assert seen(known, year(2019), "validity") == (set() if first else {"acme"})
+    assert len(held.past) == (3 if relation == "WORKS_AT" else 1)
+
+
+def test_a_mention_of_every_day_leaves_room_for_the_beginning() -> None:
+    for relation in ("WORKS_AT", "USES"):
+        known: dict[Triple, Relation] = {}
+        for day in range(200):
+            held = say(known, "acme", year(2020) + timedelta(days=day), relation=relation)
+        assert len(held.past) <= 50
+        assert seen(known, year(2020), "validity") == {"acme"}
+
+
+def test_a_relation_that_ended_and_begins_anew_is_another_time() -> None:
+    known: dict[Triple, Relation] = {}
+    say(known, "acme", year(2020))
+    say(known, "globex", year(2022))
+    say(known, "acme", year(2024))
+    assert [seen(known, year(number), "validity") for number in (2021, 2023, 2025)] == [{"acme"}, {"globex"}, {"acme"}]
+
+
+def test_a_mention_adds_to_what_is_left_and_not_to_what_was() -> None:
+    left = 0.8 * 0.997**50
+    for state, held in ((None, 0.8), ([0.8, NOW.timestamp(), 50.0, left], left)):
+        stored = Relation("a", "USES", "b", held, NOW, NOW, decay_state=state)
+        said = Said("a", "USES", "b", 0.1)
+        relation = assert_relation({said.triple: stored}, said, NOW + timedelta(days=50), rate=0.997).relation
+        assert (relation.weight, relation.decay_state) == (left + 0.05, None)

@@ -15,7 +15,7 @@ __all__ = ["noted", "once"]
 
 
 async def noted(
-    writing: Writing, call: Call, target: str, layers: Collection[str], **detail: str | int | bool | None
+    writing: Writing, call: Call, target: str, layers: Collection[str], **detail: str | float | bool | None
 ) -> None:
     """Append an entry for this call; ``layers`` are those that it changed, and only their readers see the entry.
 

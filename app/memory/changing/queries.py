@@ -1,21 +1,23 @@
 """Statements of the tools that change the memory: relations and contradictions.
 
-What is judged is read over the readable layers, what is changed lies in the writable ones (partition rule 9). SET takes
-the lock of both ends first, in the order of their ids, as every writer of relations does.
+What is judged is read over the readable layers, what is changed lies in the writable ones (partition rule 9). REMOVE
+takes the lock of both ends first (see ``app.store.images``), in the order of their ids, as every writer of relations
+does.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from app.memory.fading.queries import OF_RELATION
 from app.store.statement import statement
 
-__all__ = ["ADJUST", "CONTRADICTIONS", "RESOLVE"]
+__all__ = ["ADJUST", "CONTRADICTIONS", "LOCK_COPIES", "RESOLVE"]
 
 _LOCK: Final = """
     UNWIND $ids AS id
     MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-    SET n.last_seen = n.last_seen
+    REMOVE n.target
     WITH count(n) AS locked
 """
 
@@ -23,24 +25,51 @@ _COPY: Final = """layer: r.layer, source: a.id, relation: type(r), target: b.id,
         properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer', 'past', 'evidence']
           | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]"""
 
+# Whoever changes, moves or takes away a relation holds both of its ends before: it is read under their locks, and no
+# relation comes to an end that goes.
+LOCK_COPIES: Final = statement(
+    "memory.lock_copies",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    WITH n ORDER BY n.id, n.layer
+    REMOVE n.target
+    RETURN count(n) AS locked
+    """,
+    writes=True,
+)
+
+# The weight fades before it is changed, as graph_decay lets it: a rule's relation never does.
 ADJUST: Final = statement(
     "memory.adjust_relation",
     f"""
     {_LOCK}
     CALL (locked) {{
-      MATCH (a:Entity {{tenant: $tenant, id: $source}})-[r]->(b:Entity {{tenant: $tenant, id: $target}})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = $relation
+      MATCH (a:Entity {{tenant: $tenant, id: $source}}) WHERE a.layer IN $layers
+      MATCH (b:Entity {{tenant: $tenant, layer: a.layer, id: $target}})
+      WITH DISTINCT a, b
+      MATCH (a)-[r]->(b) WHERE type(r) = $relation
       RETURN collect({{{_COPY}}}) AS before
     }}
-    CALL (before) {{
-      MATCH (a:Entity {{tenant: $tenant, id: $source}})-[r]->(b:Entity {{tenant: $tenant, id: $target}})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = $relation
-      WITH r, round(coalesce(r.weight, 0.5) + $change, 10) AS weight
-      SET r.weight = CASE WHEN weight > 1.0 THEN 1.0 WHEN weight < 0.0 THEN 0.0 ELSE weight END
+    CALL (locked) {{
+      MATCH (n:Entity {{tenant: $tenant}}) WHERE n.layer IN $layers AND n.id IN $ids AND n.subtype = 'rule'
+      RETURN count(n) > 0 AS rule
+    }}
+    CALL (before, rule) {{
+      MATCH (a:Entity {{tenant: $tenant, id: $source}}) WHERE a.layer IN $writable
+      MATCH (b:Entity {{tenant: $tenant, layer: a.layer, id: $target}})
+      WITH DISTINCT a, b, rule
+      MATCH (a)-[r]->(b) WHERE type(r) = $relation
+      {OF_RELATION}
+      WITH r, rule, CASE WHEN days < 1 THEN since ELSE since + 86400 * days END AS since,
+        coalesce(CASE WHEN rule THEN held ELSE value END, held, 0.5) AS was
+      WITH r, rule, since, was, round(was + $change, 10) AS weight
+      WITH r, rule, since, was, CASE WHEN weight > 1.0 THEN 1.0 WHEN weight < 0.0 THEN 0.0 ELSE weight END AS weight
+      SET r.weight = weight
+      SET r.decay_state = CASE WHEN $confirms THEN null WHEN rule OR since IS NULL THEN r.decay_state
+        ELSE [weight, since, 0.0, weight] END
       SET r.last_confirmed = CASE WHEN $confirms THEN $now ELSE r.last_confirmed END
-      RETURN collect({{layer: r.layer, weight: r.weight}}) AS after
+      RETURN collect({{layer: r.layer, was: was, weight: weight}}) AS after
     }}
     RETURN before, after
     """,

@@ -1,8 +1,8 @@
 """``graph_decay``: what was not seen for long counts less, by how long that is and by nothing else.
 
 Batch after batch of entities, each with the relations that start there, in the order of their ids, one transaction
-each. A run that is cut short leaves every record as some run would: the next one brings all to where they belong. One
-that runs out of time says where to go on.
+each with its entry in the audit trail. A run that is cut short leaves every record as some run would: the next one
+brings all to where they belong. One that runs out of time says where to go on.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.memory.changing.calls import noted, once
+from app.memory.changing.queries import LOCK_COPIES
 from app.memory.changing.schemas import DecayInput
-from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS, LOCK_FADING
+from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS
+from app.memory.fading.rest import FLOOR
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place
 from app.store.database import Database, Idempotency, TenantSession, Writing
 
-__all__ = ["FLOOR", "decay"]
-
-FLOOR: Final = 0.01
-"""Nothing fades below it."""
+__all__ = ["decay"]
 
 _BATCH: Final = 2_000
 _RESERVE: Final = 15.0
@@ -66,17 +65,14 @@ async def decay(database: Database, settings: MemorySettings, call: Call, argume
         return first
     after = Cursor.decode(arguments.cursor, call.scope, _QUESTION, (str,)).position[0] if arguments.cursor else ""
     answer = await _faded(session, settings, call, arguments, after)
-    if arguments.dry_run and key is None:
+    if key is None:
         return answer
 
-    async def work(writing: Writing) -> Json:
-        if not arguments.dry_run:
-            figures = {name: answer[name] for name in ("nodes_decayed", "edges_decayed", "complete")}
-            await noted(writing, call, "", call.scope.writable, **figures)
-            await require_in_place(writing.control(), call.scope.tenant)
+    async def told(writing: Writing) -> Json:
+        await require_in_place(writing.control(), call.scope.tenant)
         return answer
 
-    return await session.write(work, idempotency=key)
+    return await session.write(told, idempotency=key)
 
 
 async def _answered(session: TenantSession, key: Idempotency) -> Json | None:
@@ -98,7 +94,7 @@ async def _faded(
     tally, done = _Tally(), 0
     while done < len(ids) and (done == 0 or call.deadline.remaining() > _RESERVE):
         batch = terms | {"ids": ids[done : done + _BATCH]}
-        row = await _read(session, batch) if arguments.dry_run else await _write(session, batch)
+        row = await _read(session, batch) if arguments.dry_run else await _write(session, call, batch)
         tally.add(row, arguments.limit)
         done = min(done + _BATCH, len(ids))
         await call.progress(done, len(ids), "entities")
@@ -131,13 +127,18 @@ async def _read(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, A
     return (await session.read(FADING_MERGED if _merges(session) else FADING, **batch))[0]
 
 
-async def _write(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, Any]:
+async def _write(session: TenantSession, call: Call, batch: Mapping[str, Any]) -> dict[str, Any]:
     async def work(writing: Writing) -> Json:
-        await writing.run(LOCK_FADING, ids=batch["ids"])
+        # Those of the starts hold their relations too: no boost or mention comes between reading and writing.
+        await writing.run(LOCK_COPIES, ids=batch["ids"])
         merged = (await writing.run(FADING_MERGED, **batch))[0] if _merges(session) else None
         copies = (await writing.run(FADE, **batch))[0]
+        told = merged or copies
+        if copies["entities"] or copies["relations"]:
+            figures = {"nodes_decayed": told["entities"], "edges_decayed": told["relations"]}
+            await noted(writing, call, "", call.scope.writable, **figures)
         await require_in_place(writing.control(), session.scope.tenant)
-        return merged or copies
+        return told
 
     return await session.write(work)
 

@@ -4,8 +4,9 @@ What a record holds after ``days`` whole days is ``base * rate ^ days``, at leas
 went by, however often it is computed. ``decay_state`` keeps what it is computed from: [base, moment from which the days
 count (seconds since 1970), days counted so far, what the record then held]. It says of itself whether it still counts:
 a record that was seen since starts anew from what it holds, and so does one that holds something else than was left
-there, from the day up to which it had faded. So whatever changes a weight need not know of any of this, and a change
-that does not count as being seen (graph_weaken) loses and gains no day.
+there, from the day up to which it had faded. Whatever adds to a weight or takes from it lets it fade first
+(``OF_RELATION`` here, ``rest`` where it is decided in Python), so that nothing depends on when graph_decay ran; a
+change that does not count as being seen (graph_weaken) loses and gains no day.
 
 What is told is computed on the merged view and by the same terms; each copy fades by its own clock, so that what is
 hidden from a reader never keeps what they see from fading. Where a call reads one layer, each copy is a merged record:
@@ -18,7 +19,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["FADE", "FADING", "FADING_MERGED", "IDS", "LOCK_FADING"]
+__all__ = ["FADE", "FADING", "FADING_MERGED", "IDS", "OF_RELATION"]
 
 _DAY: Final = "86400"
 
@@ -40,7 +41,8 @@ def _value(name: str, held: str, clock: str, rate: str) -> str:
 
 
 _OF_ENTITY: Final = _value("n", "confidence", "last_seen", "coalesce($rates[n.type], $other_rate)")
-_OF_RELATION: Final = _value("r", "weight", "last_confirmed", "$edge_rate")
+OF_RELATION: Final = _value("r", "weight", "last_confirmed", "$edge_rate")
+"""The same for the relation ``r``; whatever adds to its weight adds to ``value``."""
 
 _CHANGED: Final = "value <> held"
 
@@ -78,7 +80,7 @@ def _each(layers: str, *, writes: bool) -> str:
     }}
     CALL (low) {{
       {_relations(layers)}
-      {_OF_RELATION}{_set("r", "weight") if writes else ""}
+      {OF_RELATION}{_set("r", "weight") if writes else ""}
       RETURN count(CASE WHEN {_CHANGED} THEN 1 END) AS relations,
         count(CASE WHEN value < $edge_threshold THEN 1 END) AS below
     }}
@@ -90,7 +92,7 @@ _FLAGGED: Final = f"""
       UNWIND low AS id
       MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
       OPTIONAL MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
-      {_OF_RELATION}
+      {OF_RELATION}
       WITH id, max(CASE WHEN o.id IN $exempt THEN 1.0 WHEN r.layer IN $writable THEN value ELSE held END) AS strongest
       WHERE strongest IS NULL OR strongest < $edge_threshold
       RETURN count(id) AS flagged
@@ -113,20 +115,6 @@ IDS: Final = statement(
     """,
 )
 
-# Whatever changes a relation takes the locks of both its ends first, so those of the starts hold their relations too:
-# what is read after this is what the fading replaces, and no boost or mention comes between.
-LOCK_FADING: Final = statement(
-    "memory.lock_fading",
-    """
-    UNWIND $ids AS id
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-    WITH n ORDER BY n.id, n.layer
-    SET n.times_mentioned = n.times_mentioned
-    RETURN count(n) AS locked
-    """,
-    writes=True,
-)
-
 FADING: Final = statement("memory.read_fading", _each("$layers", writes=False))
 
 FADE: Final = statement("memory.write_fading", _each("$writable", writes=True), writes=True)
@@ -147,7 +135,7 @@ FADING_MERGED: Final = statement(
     }}
     CALL (low) {{
       {_relations("$layers")}
-      {_OF_RELATION}
+      {OF_RELATION}
       WITH id, r, b, held, CASE WHEN r.layer IN $writable THEN value ELSE held END AS value
       WITH id, type(r) AS verb, b.id AS target, max(CASE WHEN {_CHANGED} THEN 1 ELSE 0 END) AS faded,
         coalesce(max(CASE WHEN r.invalid_at IS NULL THEN value END), max(value)) AS weight

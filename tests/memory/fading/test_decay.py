@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from app.contract import Call
 from app.errors import Conflict
 from app.memory.changing.queries import ADJUST
 from app.memory.changing.tools import CHANGING
+from app.memory.fading.queries import OF_RELATION
+from app.memory.fading.rest import FLOOR, rest
 from app.memory.queries import LOCK
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
@@ -113,6 +116,83 @@ async def test_what_is_said_or_boosted_starts_anew_and_what_is_weakened_goes_on(
     assert now["/ann USES left"] == pytest.approx(0.8 * 0.997**60)
 
 
+@pytest.mark.shows("graph_decay", 1, 4)
+@pytest.mark.shows("graph_boost", 1)
+@pytest.mark.shows("graph_weaken", 4)
+async def test_whatever_happens_between_weights_depend_on_no_run_of_decay(
+    service: MemoryService, tenant: str, database: Database
+) -> None:
+    """W-M07: what is said, boosted or weakened adds to what is left by then, whether or not a run had written it."""
+    never, often, now_and_then = (Agent(service, f"{tenant}{number}", ("",), "") for number in range(3))
+    random = Random(7)
+    told = []
+    for agent in (never, often, now_and_then):
+        await agent.batch(
+            [{"name": "always", "type": "Preference", "properties": {"subtype": "rule", "confidence": 0.8}}],
+            [],
+        )
+        for target in ("Vim", "Emacs", "always"):
+            await agent.relate("Ann", "USES", target, weight=0.8)
+        await backdate(database, agent, 50)
+        if agent is often:
+            await do(agent, "graph_decay")
+        ends = {"from_name": "Ann", "relation": "USES", "to_name": "Vim"}
+        told.append(await do(agent, "graph_boost", **ends, amount=0.1))
+    assert told[0] == told[1] == told[2]
+    assert told[0]["previous_weight"] == pytest.approx(0.8 * 0.997**50)
+    assert told[0]["new_weight"] == pytest.approx(0.8 * 0.997**50 + 0.1)
+    steps = [random.choice(("graph_boost", "graph_weaken", "relate", "mention")) for _ in range(6)]
+    for step in steps:
+        days, target = random.choice((0.4, 3.5, 40, 400)), random.choice(("Vim", "Emacs", "always"))
+        for agent in (never, often, now_and_then):
+            await backdate(database, agent, days)
+            if agent is often or (agent is now_and_then and days > 30):
+                await do(agent, "graph_decay")
+            if step == "relate":
+                await agent.relate("Ann", "USES", target, weight=0.3)
+            elif step == "mention":
+                await agent.batch([{"name": target, "type": "Concept"}, {"name": "Ann", "type": "Person"}])
+            else:
+                await do(agent, step, from_name="Ann", relation="USES", to_name=target, amount=0.05)
+    for agent in (never, often, now_and_then):
+        await backdate(database, agent, 5.5)
+        await do(agent, "graph_decay")
+    held = await _weights(never)
+    assert held["/always"] == 0.8
+    assert await _weights(often) == pytest.approx(held, abs=1e-9)
+    assert await _weights(now_and_then) == pytest.approx(held, abs=1e-9)
+
+
+@pytest.mark.parametrize("state", [None, "faded", "weakened"])
+@pytest.mark.parametrize("days", [0.5, 1, 49.9, 50, 4000])
+async def test_what_is_decided_outside_of_the_database_fades_as_in_it(
+    agent: Agent, database: Database, days: float, state: str | None
+) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    since = now - timedelta(days=days)
+    left = 0.8 * 0.997**3
+    held, stored = {
+        None: (0.8, None),
+        "faded": (left, [0.8, since.timestamp(), 3.0, left]),
+        "weakened": (0.3, [0.3, since.timestamp() + 3600, 0.0, 0.3]),
+    }[state]
+    terms = {
+        "held": held,
+        "seen": since,
+        "state": stored,
+        "moment": now.timestamp(),
+        "edge_rate": 0.997,
+        "floor": FLOOR,
+    }
+    text = OF_RELATION.replace(
+        "WITH *, r.", "WITH {weight: $held, last_confirmed: $seen, decay_state: $state} AS r WITH *, r.", 1
+    )
+    async with database.driver.session(database=database.name) as session:
+        row = await (await session.run(f"CYPHER 25 {text} RETURN value", terms)).single()
+    assert row is not None
+    assert rest(held, since, stored, 0.997, now) == pytest.approx(row["value"])
+
+
 @pytest.mark.shows("graph_decay", 4)
 @pytest.mark.parametrize("layers", [("",), ("", "a")])
 async def test_a_boost_or_a_mention_that_comes_while_things_fade_is_kept(
@@ -125,8 +205,9 @@ async def test_a_boost_or_a_mention_that_comes_while_things_fade_is_kept(
         [{"from": "Ann", "to": "Vim", "relation": "USES", "weight": 0.5}],
     )
     await backdate(database, agent, 50)
-    boosted = {"ids": ["ann", "vim"], "source": "ann", "relation": "USES", "target": "vim", "change": 0.4}
     now = datetime.now(UTC)
+    boosted = {"ids": ["ann", "vim"], "source": "ann", "relation": "USES", "target": "vim", "change": 0.4}
+    boosted |= {"moment": now.timestamp(), "edge_rate": 1.0, "floor": 0.01}
     mentioned = {"ends": [{"id": "ann", "name": "Ann", "type": "Concept"}], "pairs": [], "rivals": [], "now": now}
     async with uncommitted(agent, (ADJUST, {**boosted, "confirms": True, "now": now}), (LOCK, mentioned)):
         fading = asyncio.create_task(do(agent, "graph_decay"))
