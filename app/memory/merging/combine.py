@@ -8,12 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from app.graph.identity import entity_id
-from app.memory.merging.consolidate import consolidated, moment_of
+from app.memory.compose import bounded
+from app.memory.fading.rest import rest
+from app.memory.merging.consolidate import consolidated, described_relation, moment_of
 from app.memory.merging.entity import Draft, described, pieces
 from app.memory.moments import moment_text
+from app.settings import MemorySettings
 from app.store.images import Image, Key
 
-__all__ = ["Combined", "Party", "Triple", "combine", "led"]
+__all__ = ["Combined", "Fading", "Party", "Triple", "combine", "led"]
 
 Triple = tuple[str, str, str]
 
@@ -25,6 +28,32 @@ class Party:
     id: str
     name: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fading:
+    """How what comes together has faded by ``now``; ``rules`` are entities that do not fade, nor their relations."""
+
+    memory: MemorySettings
+    rules: Collection[str]
+    now: datetime
+
+    def confidence(self, entity: Mapping[str, Any]) -> float:
+        """What is left of an entity's."""
+        held = float(entity.get("confidence", 0.5))
+        if entity.get("id") in self.rules or "confidence" not in entity:
+            return held
+        rate = self.memory.rates.get(entity["type"], self.memory.decay_other_rate)
+        return rest(held, moment_of(entity, "last_seen"), entity.get("decay_state"), rate, self.now)
+
+    def relation(self, key: Key, copy: Image) -> Image:
+        """A copy of the relation ``key`` with what is left of its weight."""
+        held = copy["properties"]
+        if key[2] in self.rules or key[4] in self.rules or "weight" not in held:
+            return copy
+        seen, state = moment_of(held, "last_confirmed"), held.get("decay_state")
+        left = rest(float(held["weight"]), seen, state, self.memory.decay_edge_rate, self.now)
+        return {**copy, "properties": {**held, "weight": left}}
 
 
 @dataclass(slots=True)
@@ -49,7 +78,7 @@ def combine(
     records: Mapping[Key, Image],
     source: Party,
     target: Party,
-    now: datetime,
+    fading: Fading,
     *,
     gone: Collection[str] = (),
 ) -> Combined:
@@ -57,12 +86,15 @@ def combine(
 
     ``records`` holds all visible copies of both, the source's relations and the target's to the same neighbours, and
     what has the ids of the source's names; ``gone`` is the evidence that no relation gives any more.
+
+    Raises:
+        InvalidInput: the properties of the two together are more than one record may have.
     """
     done = Combined()
     known = _known(records, target)
     for layer in sorted(key[1] for key in records if key[0] == "entity" and key[2] == source.id):
-        _relations(done, records, layer, source, target, now)
-        _entity(done, records, layer, source, target, now, known=known, gone=gone)
+        _relations(done, records, layer, source, target, fading)
+        _entity(done, records, layer, source, target, fading, known=known, gone=gone)
         _aliases(done, records, layer, source, target)
     return done
 
@@ -74,7 +106,7 @@ def _known(records: Mapping[Key, Image], target: Party) -> set[str]:
 
 
 def _relations(
-    done: Combined, records: Mapping[Key, Image], layer: str, source: Party, target: Party, now: datetime
+    done: Combined, records: Mapping[Key, Image], layer: str, source: Party, target: Party, fading: Fading
 ) -> None:
     visible = {key[2:] for key in records if key[0] == "relation"}
     for key, image in records.items():
@@ -85,12 +117,14 @@ def _relations(
             done.dropped.add((key[2], key[3], key[4]))
             continue
         moved = (target.id if key[2] == source.id else key[2], key[3], target.id if key[4] == source.id else key[4])
-        there = records.get(("relation", layer, *moved))
-        copies = [*(there["copies"] if there else ()), *image["copies"]]
-        whole = copies[0]
-        for copy in copies[1:]:
-            whole = consolidated(whole, copy, now)
-        done.wanted["relation", layer, *moved] = {"copies": [whole]}
+        place = ("relation", layer, *moved)
+        copies = [(of, copy) for of in (place, key) if of in records for copy in records[of]["copies"]]
+        faded = [fading.relation(of, copy) for of, copy in copies]
+        whole, *others = faded if len(copies) > 1 else [image["copies"][0]]
+        for copy in others:
+            held, whole = whole, consolidated(whole, copy, fading.now)
+            bounded(" ".join(moved), described_relation(held), described_relation(whole), field=None)
+        done.wanted[place] = {"copies": [whole]}
         (done.consolidated if moved in visible else done.added).add(moved)
 
 
@@ -100,7 +134,7 @@ def _entity(
     layer: str,
     source: Party,
     target: Party,
-    now: datetime,
+    fading: Fading,
     *,
     known: set[str],
     gone: Collection[str],
@@ -109,15 +143,16 @@ def _entity(
     mine, theirs = kept["properties"] if kept else {}, lost["properties"]
     properties, aliases = described(kept)
     adopted = {name: value for name, value in described(lost)[0].items() if value is not None and name not in known}
+    bounded(target.name, properties or described(lost)[0], {**properties, **adopted}, field=None)
     name, type_ = (mine["name"], mine["type"]) if kept else (target.name, target.type)
     draft = Draft(target.id, name, type_, theirs["partition"], kept, aliases, {**properties, **adopted})
     draft.name_also([theirs["name"], *described(lost)[1]])
     draft.evidence = [piece for piece in [*pieces(kept), *pieces(lost)] if piece not in gone]
     draft.fields = {
-        "confidence": max(float(side.get("confidence", 0.5)) for side in (mine, theirs) if side),
+        "confidence": max(fading.confidence(side) for side in (mine, theirs) if side),
         "times_mentioned": sum(int(side.get("times_mentioned", 1)) for side in (mine, theirs) if side),
         "first_seen": _first(mine, theirs),
-        "last_seen": moment_text(now),
+        "last_seen": moment_text(fading.now),
         "decay_state": None,  # it is computed from a confidence that no longer counts
     }
     draft.moments = {"first_seen", "last_seen"}

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import orjson
 
+from app.memory.compose import RELATION_KEYS
 from app.memory.moments import moment_text, read_properties, stored_moment
 from app.store.images import Image
 
-__all__ = ["consolidated", "joined_extra", "moment_of"]
+__all__ = ["consolidated", "described_relation", "joined_extra", "moment_of"]
 
 _PAST: Final = 50
 _EVIDENCE: Final = 32 * 1024
@@ -33,7 +34,9 @@ def consolidated(kept: Image, other: Image, now: datetime) -> Image:
     first, second = (mine, theirs) if _rank(mine) >= _rank(theirs) else (theirs, mine)
     values |= {name: first.get(name) for name in _VALIDITY}
     if "invalid_at" not in mine and "invalid_at" not in theirs:
-        values["valid_at"] = _earlier(mine, theirs, "valid_at")
+        starts = (mine.get("valid_at"), theirs.get("valid_at"))
+        # One without a beginning has held ever since.
+        values["valid_at"] = None if None in starts else _earlier(mine, theirs, "valid_at")
         values["ingested_at"] = _earlier(mine, theirs, "ingested_at")
     values["past"] = _past(first, second)
     values.pop("decay_state", None)  # it is computed from a weight that no longer counts
@@ -45,6 +48,13 @@ def joined_extra(mine: str | None, theirs: str | None) -> str | None:
     """Two ``extra`` texts as one; the first wins."""
     joined = {**(orjson.loads(theirs) if theirs else {}), **(orjson.loads(mine) if mine else {})}
     return orjson.dumps(joined).decode() if joined else None
+
+
+def described_relation(image: Image) -> dict[str, Any]:
+    """A relation's own properties, native and extra ones together."""
+    held = image["properties"]
+    native = {name: value for name, value in held.items() if name not in RELATION_KEYS}
+    return {**(orjson.loads(held["extra"]) if held.get("extra") else {}), **native}
 
 
 def moment_of(properties: Mapping[str, Any], name: str) -> datetime | None:

@@ -16,13 +16,15 @@ from app.embedding.provider import Embedder
 from app.errors import InvalidInput
 from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import sorted_names
-from app.memory.merging.combine import Combined, Party, combine, led
+from app.memory.changing.queries import LOCK_COPIES
+from app.memory.merging.combine import Combined, Fading, Party, combine, led
 from app.memory.merging.ends import exact, must_be_free, parties
 from app.memory.merging.entity import Draft, lines
 from app.memory.merging.queries import LOOK
 from app.memory.merging.schemas import MergeInput
 from app.memory.timeline import SINGLE_VALUED
 from app.memory.vectors import NO_VECTOR, Vectors
+from app.settings import MemorySettings
 from app.store.database import Database, Writing
 from app.store.images import MOST_RECORDS, write_images
 from app.store.undo import Recording
@@ -50,7 +52,7 @@ class _Rehearsed(Exception):
 
 
 async def merge(
-    database: Database, embedder: Embedder, days: int, call: Call, arguments: MergeInput
+    database: Database, embedder: Embedder, memory: MemorySettings, days: int, call: Call, arguments: MergeInput
 ) -> Mapping[str, Any]:
     """Merge, or report what merging would do; ``days`` is how long it can be undone.
 
@@ -64,7 +66,8 @@ async def merge(
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     vectors = Vectors(embedder, call.deadline)
     for attempt in range(ATTEMPTS):
-        merger = _Merger(call, arguments, vectors, Recording(call.scope, call.tool, days), attempt == ATTEMPTS - 1)
+        recording = Recording(call.scope, call.tool, days)
+        merger = _Merger(call, arguments, memory, vectors, recording, attempt == ATTEMPTS - 1)
         try:
             return await session.write(merger.run, idempotency=once(call, arguments.idempotency_key))
         except Lacking as lacking:
@@ -89,6 +92,7 @@ class _Merger:
 
     call: Call
     arguments: MergeInput
+    memory: MemorySettings
     vectors: Vectors
     recording: Recording
     final: bool
@@ -107,15 +111,17 @@ class _Merger:
         source, target = shown[source_id][0], shown[target_id][0]
         for party, copies in shown.values():
             must_be_free(copies, f"The entity {party.name!r}", goes=party is source)
+        if ends := {end for triple in seen["triples"] for end in triple[::2]} - {source_id, target_id}:
+            await writing.run(LOCK_COPIES, ids=sorted(ends))
         before = await self.recording.before(
             writing,
             {target_id, *led(seen["names"])},
             around=[source_id],
             triples=[_moved(triple, source_id, target_id) for triple in seen["triples"]],
         )
-        now = datetime.now(UTC)
+        fading = Fading(self.memory, frozenset(seen["rules"]), datetime.now(UTC))
         gone = lines(seen["loops"]) - lines(seen["still"])
-        done = combine(before.records, source, target, now, gone=gone)
+        done = combine(before.records, source, target, fading, gone=gone)
         warnings = [*_of_types(source, target), *ready(done.drafts.values(), self.vectors, final=self.final)]
         answer = self._answer(source, target, done, seen["values"], warnings)
         if self.arguments.dry_run:

@@ -8,13 +8,13 @@ from app.store.statement import statement
 
 __all__ = ["HOLD", "LOOK", "LOOK_APART"]
 
-# SET takes the locks of both ends in the order of their ids, as every writer of relations does.
+# REMOVE takes the locks of both ends in the order of their ids, as every writer of relations does (app.store.images).
 _LOCKED: Final = """
     CALL () {
       UNWIND $ids AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
       WITH n ORDER BY n.id, n.layer
-      SET n.times_mentioned = n.times_mentioned
+      REMOVE n.target
       RETURN count(n) AS locked
     }
 """
@@ -57,7 +57,13 @@ LOOK: Final = statement(
       ORDER BY relation, id
       RETURN collect([relation, id, named[1]]) AS values
     }}
-    RETURN names, triples, loops, still, values
+    CALL (triples) {{
+      UNWIND $ids + [t IN triples | t[0]] + [t IN triples | t[2]] AS id
+      WITH DISTINCT id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers AND n.subtype = 'rule'
+      RETURN collect(DISTINCT id) AS rules
+    }}
+    RETURN names, triples, loops, still, values, rules
     """,
     writes=True,
 )
@@ -70,9 +76,10 @@ LOOK_APART: Final = statement(
     {_LOCKED}
     CALL (locked) {{
       UNWIND $triples AS t
-      MATCH (a:Entity {{tenant: $tenant, id: t[0]}})-[r]->(b:Entity {{tenant: $tenant, id: t[2]}})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND b.layer IN $layers AND type(r) = t[1]
+      MATCH (a:Entity {{tenant: $tenant, id: t[0]}}) WHERE a.layer IN $layers
+      MATCH (b:Entity {{tenant: $tenant, layer: a.layer, id: t[2]}})
+      WITH DISTINCT a, b, t
+      MATCH (a)-[r]->(b) WHERE type(r) = t[1]
       WITH t, r.layer AS layer, collect(r.evidence) AS evidence
       RETURN collect([t, layer]) AS moving, reduce(every = [], e IN collect(evidence) | every + e) AS pieces
     }}

@@ -21,7 +21,8 @@ WRITE: Final = "memory:write"
 
 
 async def _merge(service: MemoryService, call: Call, arguments: MergeInput) -> Mapping[str, Any]:
-    return await merge(service.database, service.embedder, service.settings.store.undo_days, call, arguments)
+    memory, days = service.settings.memory, service.settings.store.undo_days
+    return await merge(service.database, service.embedder, memory, days, call, arguments)
 
 
 async def _unmerge(service: MemoryService, call: Call, arguments: UnmergeInput) -> Mapping[str, Any]:

@@ -16,15 +16,16 @@ from app.errors import Conflict, InvalidInput
 from app.graph.vocabulary import ENTITY_PROPERTIES
 from app.memory.census import Census
 from app.memory.compose import Stored, compose_entity, relation_fields
+from app.memory.fading.rest import rest, state_at
 from app.memory.moments import moment_text, stored_moment
 from app.memory.moving.exchange import Exchange, exchange
 from app.memory.moving.gathering import Gathered, Known, Told, gather
 from app.memory.moving.records import EDGE_MOMENTS, NODE_MOMENTS, Records
 from app.memory.moving.restore import Batches, embedding_key, held, require_empty
-from app.memory.moving.sources import SOURCES, Bad
+from app.memory.moving.sources import SOURCES, Bad, Thing
 from app.memory.plan import ALIAS_OF
-from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
-from app.settings import Settings
+from app.memory.timeline import SINGLE_VALUED, Outcome, Relation, Triple, assert_relation
+from app.settings import MemorySettings, Settings
 from app.store.control.tenants import Tenant
 from app.store.database import Database
 from app.store.moving.dump import Dump
@@ -37,7 +38,7 @@ __all__ = ["Imported", "import_memory"]
 _ASKED: Final = 1000
 _SECONDS: Final = 120.0
 _BAD_SHOWN: Final = 20
-_RELATION_OWN: Final = frozenset({"weight", "evidence", "extra", "past"})
+_RELATION_OWN: Final = frozenset({"weight", "evidence", "extra", "past", "decay_state"})
 _VECTOR: Final = ("embedding", "embedding_of")
 
 
@@ -100,7 +101,7 @@ async def import_memory(
         # What the names mean may have changed until the tenant stood still.
         if not instead and known != await _known(database, tenant, layer, asked):
             raise InvalidInput("the tenant's memory changed while the file was read. Nothing was applied; try again.")
-        merging = _Merging(gathered, layer, key, frozenset(each.id for each in known.values()))
+        merging = _Merging(gathered, layer, key, frozenset(each.id for each in known.values()), settings.memory)
         poured = await _pour(under_way, () if instead else sorted(tenant.all_layers()), merging, key, shown)
         if instead:
             poured = Counts(**await held(database, tenant))
@@ -141,12 +142,15 @@ async def _pour(
 class _Merging:
     """What the source says of one layer, meeting what is stored there as it passes by."""
 
-    def __init__(self, gathered: Gathered, layer: str, key: str | None, there: frozenset[str]) -> None:
+    def __init__(
+        self, gathered: Gathered, layer: str, key: str | None, there: frozenset[str], memory: MemorySettings
+    ) -> None:
         self.layer = layer
         self.created_entities = self.created_relations = self.without_vector = 0
         self._gathered = gathered
         self._key = key
         self._there = there
+        self._memory = memory
         self._now = datetime.now(UTC)
         self._stored: dict[str, Row] = {}
         self._edges: dict[tuple[str, str], dict[Triple, Relation]] = {}
@@ -197,12 +201,20 @@ class _Merging:
         beginning = datetime.min.replace(tzinfo=UTC)
         for told in sorted(self._gathered.told, key=lambda each: each.assertion.valid_at or beginning):
             known = self._edges.setdefault(_group(told), {})
-            outcome = assert_relation(known, told.assertion, self._now)
+            outcome = self._asserted(known, told)
             self.created_relations += outcome.action == "created"
             _dated(outcome.relation, told, self._now, new=outcome.action == "created")
         for group in sorted(self._edges):
             for _, relation in sorted(self._edges[group].items()):
                 yield Row("edge", self.layer, 0, _edge_values(relation))
+
+    def _asserted(self, known: dict[Triple, Relation], told: Told) -> Outcome:
+        said, rate = told.assertion, self._memory.decay_edge_rate
+        if any(end in self._stored and _stored(self._stored[end]).is_rule for end in said.triple[::2]):
+            return assert_relation(known, said, self._now, mention=self._memory.mention)
+        if said.triple in known:
+            said = replace(said, weight=rest(said.weight, told.said.faded_at, None, rate, self._now))
+        return assert_relation(known, said, self._now, mention=self._memory.mention, rate=rate)
 
     def _meets(self, values: Mapping[str, Any]) -> bool:
         group = (values["source"], values["relation"])
@@ -222,6 +234,10 @@ class _Merging:
         if stored is None:
             self.created_entities += id_ not in self._there
             fields["times_mentioned"] = (thing.times_mentioned if thing else None) or fields["times_mentioned"]
+            fields["decay_state"] = state_at(fields["confidence"], thing.faded_at if thing else None)
+        else:
+            fields["confidence"] = self._confidence(stored, thing)
+            fields["decay_state"] = state_at(fields["confidence"], self._now)
         first = min(first, stored_moment(seen.get("first_seen")) or first)
         last = max(last, stored_moment(seen.get("last_seen")) or last)
         values: dict[str, Any] = {
@@ -231,6 +247,15 @@ class _Merging:
         }
         values |= {"first_seen": moment_text(first), "last_seen": moment_text(last)}
         return Row("node", self.layer, 0, values)
+
+    def _confidence(self, stored: Stored, thing: Thing | None) -> float:
+        """The greater of what is left of what is held and of what the source holds."""
+        told, faded_at = (thing.confidence, thing.faded_at) if thing else (None, None)
+        if stored.is_rule:
+            return max(stored.confidence, told or 0.0)
+        rate = self._memory.rates.get(stored.type, self._memory.decay_other_rate)
+        left = stored.faded(self._memory, self._now).confidence
+        return max(left, rest(told or 0.0, faded_at, None, rate, self._now))
 
 
 def _stored(row: Row) -> Stored:
@@ -247,6 +272,8 @@ def _stored(row: Row) -> Stored:
         embedding_of=fields.get("embedding_of"),
         native={key: value for key, value in fields.items() if key in ENTITY_PROPERTIES},
         extra=orjson.loads(fields["extra"]) if fields.get("extra") else {},
+        last_seen=stored_moment(row.values["last_seen"]),
+        decay_state=fields.get("decay_state"),
     )
 
 
@@ -266,6 +293,7 @@ def _stored_relation(values: Mapping[str, Any]) -> Relation:
         native={key: value for key, value in fields.items() if key not in _RELATION_OWN},
         extra=orjson.loads(fields["extra"]) if fields.get("extra") else {},
         past=orjson.loads(fields["past"]) if fields.get("past") else [],
+        decay_state=fields.get("decay_state"),
     )
 
 
@@ -275,6 +303,7 @@ def _dated(relation: Relation, told: Told, now: datetime, *, new: bool) -> None:
     if new:
         relation.ingested_at = said.ingested_at or said.last_confirmed or now
         relation.last_confirmed = said.last_confirmed or relation.ingested_at
+        relation.decay_state = state_at(relation.weight, said.faded_at)
     if said.invalid_at is not None and relation.current and (new or relation.valid_at == said.valid_at):
         relation.invalid_at = said.invalid_at
         relation.ended_at = said.last_confirmed or now

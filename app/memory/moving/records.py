@@ -21,7 +21,7 @@ from app.graph.vocabulary import (
     type_label,
     type_name,
 )
-from app.memory.moments import moment
+from app.memory.moments import moment, moment_text, stored_moment
 from app.store.control.tenants import check_layer_name
 from app.store.moving.load import Row, native_moment
 
@@ -37,6 +37,9 @@ _OWN_KEYS: Final = 100
 """Property names beyond the documented ones that one file may bring: names live in the engine for ever."""
 _LONGEST_ID: Final = 2048
 _FADING: Final = 4
+_PAST: Final = 50
+_INTERVAL: Final = ("valid_at", "invalid_at", "ingested_at", "ended_at")
+"""Keys of one time in which a relation held before, in the order in which the store has them, then ``weight``."""
 
 
 class Records:
@@ -102,7 +105,7 @@ class Records:
         fields |= {key: _text(record, key) for key in _EDGE_PLAIN if record.get(key) is not None}
         fields["weight"] = _number(record, "weight")
         if record.get("past"):
-            fields["past"] = orjson.dumps(list(record["past"])).decode()
+            fields["past"] = orjson.dumps(_past(record["past"])).decode()
         return {
             "source": self._id(_text(record, "from_id")),
             "relation": relation_name(_text(record, "relation")),
@@ -180,6 +183,20 @@ def _faded(record: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(given, list) or len(given) != _FADING or not all(map(_finite, given)):
         raise InvalidInput(f"decay_state is {_FADING} numbers.")
     return {"decay_state": [float(each) for each in given]}
+
+
+def _past(given: Any) -> list[dict[str, Any]]:
+    """Times in which a relation held before; statements that look back read them as text, so their form is strict."""
+    if not isinstance(given, list) or len(given) > _PAST:
+        raise InvalidInput(f"past is a list of at most {_PAST} times.")
+    intervals = []
+    for one in given:
+        if not isinstance(one, dict) or one.keys() != {*_INTERVAL, "weight"}:
+            raise InvalidInput(f"a time in past has exactly {', '.join(_INTERVAL)} and weight.")
+        if (weight := _number(one, "weight")) is None:
+            raise InvalidInput("weight is a number from 0 to 1.")
+        intervals.append({**{key: moment_text(stored_moment(one[key])) for key in _INTERVAL}, "weight": weight})
+    return intervals
 
 
 def _finite(value: Any) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,8 @@ class Thing:
     times_mentioned: int | None = None
     first_seen: datetime | None = None
     last_seen: datetime | None = None
+    faded_at: datetime | None = None
+    """Up to when the source let it fade already."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Said:
     invalid_at: datetime | None = None
     ingested_at: datetime | None = None
     last_confirmed: datetime | None = None
+    faded_at: datetime | None = None
     evidence: str | None = None
     properties: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -117,6 +120,7 @@ def is_graph_memory(path: Path) -> bool:
 def graph_memory(path: Path) -> Iterator[Found]:
     """An export of the graph-memory server: a line ``meta``, then lines ``node`` and ``edge``."""
     names: dict[str, str] = {}
+    exported_at = datetime.now(UTC)
     for number, record in _objects(path):
         if isinstance(record, Bad):
             yield record
@@ -124,10 +128,13 @@ def graph_memory(path: Path) -> Iterator[Found]:
         try:
             if record["record"] == "node":
                 names[_text(record, "id")] = _text(record, "name")
-                yield _node(number, record)
+                yield replace(_node(number, record), faded_at=exported_at)
             elif record["record"] == "edge":
-                yield _edge(number, record, names)
-            elif record["record"] != "meta":
+                found = _edge(number, record, names)
+                yield found if isinstance(found, Bad) else replace(found, faded_at=exported_at)
+            elif record["record"] == "meta":
+                exported_at = _moment(record.get("exported_at")) or exported_at
+            else:
                 yield Bad(number, "neither a node nor an edge")
         except (InvalidInput, KeyError, TypeError, ValueError) as error:
             yield Bad(number, _why(error))

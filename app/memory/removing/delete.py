@@ -78,13 +78,27 @@ async def _exactly(run: Reads, name: str) -> str:
     if resolution.id is not None and resolution.how in {"id", "alias"}:
         return resolution.id
     near = list(resolution.candidates)
+    if resolution.how == "ambiguous" and await _leads_to_several(run, name):
+        raise InvalidInput(
+            f"{name!r} fits several entities: {_shown(near)}. Call again with an id. Nothing was applied.",
+            field="entity_id",
+        )
     if resolution.id is not None:
         near = [Candidate(resolution.id, resolution.name or resolution.id, resolution.type or "")]
     raise _unknown(name, near)
 
 
+async def _leads_to_several(run: Reads, name: str) -> bool:
+    """Whether it is an alias of several, and not only near them."""
+    return (await resolve(run, [name], fuzzy=False))[name].how == "ambiguous"
+
+
+def _shown(fits: list[Candidate]) -> str:
+    return ", ".join(f"{fit.name!r} (id {fit.id})" for fit in fits[:5])
+
+
 def _unknown(name: str, near: list[Candidate] | None = None) -> NotFound:
-    hint = ", ".join(f"{fit.name!r} (id {fit.id})" for fit in (near or [])[:5])
+    hint = _shown(near or [])
     return NotFound(
         f"No entity found with id: {name}. {f'Near it: {hint}. ' if hint else ''}graph_entities shows those that "
         "exist. Nothing was applied."

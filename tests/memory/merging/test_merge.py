@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from app.errors import Conflict, Forbidden, InvalidInput, NotFound
+from app.memory.merging.consolidate import consolidated
 from app.memory.service import MemoryService
 from app.store.control.audit import Audit
 from app.store.database import Database
 from tests.memory.conftest import Agent, Packaged
+from tests.memory.doing import backdate
+from tests.memory.doing import do as do_changing
 from tests.memory.merging.conftest import Team, everything, merge, undo
 
 
@@ -112,6 +116,33 @@ async def test_properties_are_adopted_where_the_target_has_none(agent: Agent) ->
     assert found["properties"] == {"role": "cook", "email": "b@x", "mood": {"now": "calm"}}
 
 
+@pytest.mark.shows("graph_merge", 21)
+async def test_two_together_have_no_more_properties_than_one_record_may(plain_agent: Agent, database: Database) -> None:
+    """What graph_relate refuses in one record must not come about by merging two."""
+    agent = plain_agent
+    described = {end: {f"{end}_{number}": "x" * 30_000 for number in range(3)} for end in ("from", "to")}
+    await agent.batch(
+        [{"name": name, "type": "Person"} for name in ("Ann", "Bob", "Robert")],
+        [
+            {"from": "Ann", "relation": "KNOWS", "to": "Bob", "properties": described["from"]},
+            {"from": "Ann", "relation": "KNOWS", "to": "Robert", "properties": described["to"]},
+        ],
+    )
+    before = await everything(database, agent)
+    with pytest.raises(InvalidInput, match="properties of 'ann KNOWS robert' may have 128 KiB together"):
+        await merge(agent, "bob", "robert")
+    assert await everything(database, agent) == before
+    await agent.batch(
+        [
+            {"name": "Carol", "type": "Person", "properties": described["from"]},
+            {"name": "Caroline", "type": "Person", "properties": described["to"]},
+        ]
+    )
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInput, match="properties of 'Caroline' may have 128 KiB together"):
+            await merge(agent, "carol", "caroline", dry_run=dry_run)
+
+
 @pytest.mark.shows("graph_merge", 7)
 async def test_confidence_and_mentions_are_combined(agent: Agent) -> None:
     """W-M22."""
@@ -125,6 +156,40 @@ async def test_confidence_and_mentions_are_combined(agent: Agent) -> None:
     assert (found["confidence"], found["times_mentioned"]) == (0.9, 3)
     assert found["first_seen"] == first
     assert found["last_seen"] > seen
+
+
+@pytest.mark.shows("graph_merge", 7)
+async def test_what_comes_together_is_what_is_left_of_both_whether_or_not_it_was_written(
+    service: MemoryService, tenant: str, database: Database
+) -> None:
+    """W-M07: a merge starts clocks anew, so it takes what has faded and never what was."""
+    held = []
+    for number in range(2):
+        agent = Agent(service, f"{tenant}{number}", ("",), "")
+        await agent.relate("Bob", "USES", "Vim", weight=0.8)
+        await backdate(database, agent, 50)
+        await agent.relate("Robert", "USES", "Emacs", weight=0.4)
+        await agent.relate("Robert", "USES", "Vim", weight=0.4)
+        if number:
+            await do_changing(agent, "graph_decay")
+        await merge(agent, "bob", "robert")
+        edges = await agent.edges("Robert")
+        held.append(((await agent.entity("Robert"))["confidence"], edges["robert", "USES", "vim"]["weight"]))
+    assert held[0] == pytest.approx((0.8 * 0.998**50, 0.8 * 0.997**50))
+    assert held[1] == pytest.approx(held[0])
+
+
+@pytest.mark.parametrize("times", [("2020-01-01", "2024-01-01"), (None, "2024-01-01"), ("2024-01-01", None)])
+def test_two_copies_that_hold_have_held_since_the_earlier_beginning_and_unknown_is_ever_since(
+    times: tuple[str | None, str | None],
+) -> None:
+    first, second = (
+        {"properties": {"ingested_at": "2025-01-01T00:00:00Z", **({"valid_at": f"{at}T00:00:00Z"} if at else {})}}
+        for at in times
+    )
+    whole = consolidated({**first, "moments": []}, {**second, "moments": []}, datetime.now(UTC))
+    earlier = None if None in times else "2020-01-01T00:00:00Z"
+    assert whole["properties"].get("valid_at") == earlier
 
 
 @pytest.mark.shows("graph_merge", 8)

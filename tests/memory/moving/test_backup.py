@@ -100,6 +100,45 @@ def test_what_a_record_faded_from_is_four_numbers(given: object) -> None:
     assert row.values["fields"]["decay_state"] == [1.0, 2.5, 3.0, 4.0]
 
 
+_TIME = {
+    "valid_at": "2020-01-01",
+    "invalid_at": None,
+    "ingested_at": "2020-01-01T01:00:00+01:00",
+    "ended_at": None,
+    "weight": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        [1, "x"],
+        {"valid_at": None},
+        [{key: value for key, value in _TIME.items() if key != "ended_at"}],
+        [{**_TIME, "more": 1}],
+        [{**_TIME, "valid_at": "soon"}],
+        [{**_TIME, "valid_at": 5}],
+        [{**_TIME, "weight": "0.5"}],
+        [{**_TIME, "weight": None}],
+        [_TIME] * 51,
+    ],
+)
+def test_other_times_of_a_relation_have_the_form_that_looking_back_reads(past: object) -> None:
+    edge = {"record": "edge", "layer": "tenant", "from_id": "ada", "to_id": "eve", "relation": "KNOWS", "weight": 0.5}
+    with pytest.raises(InvalidInput, match="line 1"):
+        Records().rows(1, {**edge, "past": past})
+    turned = dict(reversed(_TIME.items()))
+    (row,) = Records().rows(1, {**edge, "past": [turned] * 50})
+    (first, *_) = orjson.loads(row.values["fields"]["past"])
+    assert [*first.items()] == [
+        ("valid_at", "2020-01-01T00:00:00Z"),
+        ("invalid_at", None),
+        ("ingested_at", "2020-01-01T00:00:00Z"),
+        ("ended_at", None),
+        ("weight", 0.5),
+    ]
+
+
 def _weights(records: list[dict[str, object]]) -> list[object]:
     return [each.get("confidence", each.get("weight")) for each in records]
 

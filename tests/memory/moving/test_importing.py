@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.memory.service import MemoryService
 from app.store.control.tenants import Tenant, Tenants
 from app.store.database import Database
 from tests.memory.conftest import Agent, settings
+from tests.memory.doing import backdate, do
 from tests.memory.moving.conftest import LAYERS, learn, records_of
 
 New = Callable[[], Awaitable[Tenant]]
@@ -224,3 +226,35 @@ async def _fresh(database: Database, tenant: Tenant) -> Tenant:
     found = await Tenants(database.control).by_id(tenant.id)
     assert found is not None
     return found
+
+
+async def test_what_the_source_system_let_fade_fades_from_its_export_on(
+    database: Database, service: MemoryService, new_tenant: New, tmp_path: Path
+) -> None:
+    """W-M07: the file holds what was left at its export; counted from when it was last seen it would fade twice."""
+    ago = {days: (datetime.now(UTC) - timedelta(days=days)).isoformat() for days in (10, 100)}
+    node = {"record": "node", "type": "Person", "confidence": 0.5, "last_seen": ago[100], "props": {}}
+    edge = {"record": "edge", "from_id": "a", "relation": "KNOWS", "weight": 0.4, "last_confirmed": ago[100]}
+    lines = [
+        {"record": "meta", "exported_at": ago[10], "tenant_id": "other"},
+        *({**node, "id": name.lower(), "name": name} for name in ("A", "B", "C", "D")),
+        {**edge, "to_id": "b"},
+        {**edge, "to_id": "c"},
+    ]
+    target = await new_tenant()
+    there = Agent(service, target.data, ("",), "")
+    for name, weight in (("C", 0.8), ("D", 0.1)):
+        await there.relate("Zoe", "KNOWS", name, to_type="Person", weight=weight)
+    await backdate(database, there, 50)
+    path = jsonl(tmp_path / "export.jsonl", lines)
+    await import_memory(database, settings(), target, path, "graph-memory", alone=True)
+    agent = Agent(service, await data_of(database, target), ("",), "")
+    await do(agent, "graph_decay")
+    held = {one["id"]: one["confidence"] for one in (await agent.entities())["entities"]}
+    assert held["a"] == held["b"] == pytest.approx(0.5 * 0.998**10)
+    assert held["c"] == pytest.approx(0.8 * 0.998**50)
+    assert held["d"] == pytest.approx(0.5 * 0.998**10)
+    assert (await agent.edges("A"))["a", "KNOWS", "b"]["weight"] == pytest.approx(0.4 * 0.997**10)
+    await backdate(database, agent, 20)
+    await do(agent, "graph_decay")
+    assert (await agent.entity("A"))["confidence"] == pytest.approx(0.5 * 0.998**30)

@@ -9,7 +9,7 @@ from app.memory.service import MemoryService
 from app.store.database import Database
 from tests.memory.conftest import Agent, settings
 from tests.memory.doing import do, entries
-from tests.memory.merging.conftest import undo
+from tests.memory.merging.conftest import merge, undo
 
 
 async def _told(agent: Agent) -> None:
@@ -147,3 +147,32 @@ async def test_what_was_deleted_makes_room_in_the_quota_at_once(tenant: str, dat
     await do(small, "graph_delete", entity_id="Vim")
     await small.relate("Ann", "USES", "Git")
     await service.close()
+
+
+@pytest.mark.shows("graph_delete", 4)
+async def test_a_name_that_leads_to_several_is_refused_with_them_by_every_tool_that_takes_it(
+    service: MemoryService, tenant: str
+) -> None:
+    wide, alone, in_a = (Agent(service, tenant, layers, layers[-1]) for layers in (("",), ("a",), ("", "a")))
+    for agent, name in ((wide, "Katherine"), (alone, "Karl")):
+        await agent.batch(
+            [{"name": "KJ", "type": "Alias"}, {"name": name, "type": "Person"}, {"name": "Vim", "type": "Object"}],
+            [{"from": "KJ", "to": name, "relation": "ALIAS_OF"}, {"from": name, "to": "Vim", "relation": "USES"}],
+        )
+        await merge(agent, "kj", name)
+    both = r"(?s)fits several.*'?Karl'? \(id karl\).*'?Katherine'? \(id katherine\)"
+    ends = {"to_name": "Vim", "relation": "USES"}
+    calls = [
+        do(in_a, "graph_delete", entity_id="KJ"),
+        do(in_a, "graph_boost", from_name="KJ", **ends),
+        do(in_a, "graph_weaken", from_name="KJ", **ends),
+        do(in_a, "graph_resolve", from_name="KJ", to_name="Vim", resolution="x"),
+        merge(in_a, "KJ", "Vim"),
+        merge(in_a, "Vim", "KJ"),
+        in_a.entities(id="KJ"),
+        in_a.relate("KJ", "USES", "Vim"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput, match=both):
+            await call
+    assert {fit["id"] for fit in (await in_a.query("KJ"))["ambiguous"][0]["candidates"]} == {"karl", "katherine"}
