@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from bench import identity, measure, report, retrieval
+from bench import identity, importing, measure, report, retrieval
 from bench.measure import Size
 from bench.stage import UNLIMITED, gateway, opened
 
@@ -79,10 +79,21 @@ async def run_retrieval(size: Size, result: dict[str, Any]) -> None:
             opened(Path(folder), tenants=small.tenants, entities=small.entities, relations=small.relations) as stage,
             gateway(stage, limits=UNLIMITED) as running,
         ):
-            result["retrieval"] = await retrieval.measured(stage, running, files)
+            await retrieval.measured(stage, running, files, result.setdefault("retrieval", {}))
 
 
-PARTS: Final = {"calls": run, "identity": run_identity, "retrieval": run_retrieval}
+async def run_import(size: Size, result: dict[str, Any]) -> None:
+    """Measure how fast relations come in, into ``result``."""
+    small = Size.small()
+    relations = 600 if size == small else importing.TARGET
+    with tempfile.TemporaryDirectory(prefix="graphkeep-bench-") as folder:
+        async with opened(
+            Path(folder), tenants=small.tenants, entities=small.entities, relations=small.relations
+        ) as stage:
+            result["import"] = await importing.measured(stage, relations)
+
+
+PARTS: Final = {"calls": run, "identity": run_identity, "import": run_import, "retrieval": run_retrieval}
 
 
 if __name__ == "__main__":

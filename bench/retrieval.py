@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ __all__ = ["GRAPH_SEARCH", "conversations", "measured"]
 GRAPH_SEARCH: Final = "graph_search, facts alone"
 _EVERY_TYPE: Final = "graph_search, every type"
 _ATTEMPTS: Final = 20
+_SHOWN_SECONDS: Final = 10.0
 
 
 def conversations() -> list[Path]:
@@ -29,13 +30,12 @@ def conversations() -> list[Path]:
     return sorted((Path(folder) / "locomo").glob("*.json")) if folder else []
 
 
-async def measured(stage: Stage, gateway: Gateway, files: Sequence[Path]) -> dict[str, Any]:
+async def measured(stage: Stage, gateway: Gateway, files: Sequence[Path], rows: dict[str, Any]) -> None:
     """Learn each conversation through the tools, in a tenant of its own, and ask its questions.
 
-    ``{file: {turns, questions, learnt_seconds, search_p50_ms, figures: {way: [recall@5, recall@10, MRR]}}}`` and the
-    mean of all questions under ``all``.
+    ``rows`` gains ``{file: {turns, questions, learnt_seconds, search_p50_ms, figures: {way: [recall@5, recall@10,
+    MRR]}}}`` and the mean of all questions so far under ``all`` with each conversation: a stopped run has them.
     """
-    rows: dict[str, Any] = {}
     orders: dict[str, list[tuple[list[str], Question]]] = {}
     for path in files:
         conversation = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
@@ -56,8 +56,10 @@ async def measured(stage: Stage, gateway: Gateway, files: Sequence[Path]) -> dic
         }
         for way, order in found.items():
             orders.setdefault(way, []).extend(zip(order, questions, strict=True))
-    rows["all"] = {"figures": {way: _rounded(measure(*_columns(pairs))) for way, pairs in orders.items()}}
-    return rows
+        rows.pop("all", None)  # it stays the last
+        rows["all"] = {"figures": {way: _rounded(measure(*_columns(pairs))) for way, pairs in orders.items()}}
+        for way, figures in rows[path.name]["figures"].items():
+            said(f"  {way}: recall@5 {figures[0]:.3f}, recall@10 {figures[1]:.3f}, MRR {figures[2]:.3f}")
 
 
 class _Client:
@@ -89,7 +91,10 @@ async def _client(stage: Stage, gateway: Gateway, name: str) -> AsyncIterator[_C
 
 async def _learn(client: _Client, conversation: Mapping[str, Any]) -> float:
     began = time.perf_counter()
-    for batch in batches(conversation):
+    learning = list(batches(conversation))
+    shown = _shown("batches learnt", len(learning))
+    for done, batch in enumerate(learning):
+        shown(done)
         for _ in range(_ATTEMPTS):
             result = await client.call("graph_relate", batch)
             if not result["ok"]:
@@ -102,7 +107,9 @@ async def _learn(client: _Client, conversation: Mapping[str, Any]) -> float:
 async def _ask(client: _Client, questions: Sequence[Question], **options: Any) -> tuple[list[list[str]], list[float]]:
     """Turn ids by question, best first, "" for what is no turn; and the seconds that each question took."""
     orders, spent = [], []
-    for question in questions:
+    shown = _shown("questions asked", len(questions))
+    for done, question in enumerate(questions):
+        shown(done)
         began = time.perf_counter()
         result = await client.call("graph_search", {"query": question.text, "top_k": 50, "expand": False, **options})
         spent.append(time.perf_counter() - began)
@@ -113,6 +120,19 @@ async def _ask(client: _Client, questions: Sequence[Question], **options: Any) -
             ]
         )
     return orders, spent
+
+
+def _shown(what: str, total: int) -> Callable[[int], None]:
+    """Tells every few seconds how far it is."""
+    last = time.monotonic()
+
+    def shown(done: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SHOWN_SECONDS:
+            last = time.monotonic()
+            said(f"  {done} of {total} {what}")
+
+    return shown
 
 
 def _columns(pairs: Sequence[tuple[list[str], Question]]) -> tuple[list[list[str]], list[Question]]:

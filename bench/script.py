@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
-from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, Query
+from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, AsyncGraphDatabase, Query
 
 from app.embedding.provider import Embedder
 
@@ -30,6 +30,12 @@ class Target:
     user: str
     password: str
     database: str = "neo4j"
+
+    def driver(self) -> AsyncDriver:
+        """A bare driver of it."""
+        return AsyncGraphDatabase.driver(
+            self.uri, auth=(self.user, self.password), notifications_min_severity="OFF", telemetry_disabled=True
+        )
 
 
 @dataclass

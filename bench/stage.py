@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from neo4j import AsyncGraphDatabase
 from pydantic import SecretStr
 
 from app.access.accounts import Accounts
@@ -107,9 +106,7 @@ async def opened(home: Path, *, tenants: int, entities: int, relations: int) -> 
         store=store.model_copy(update={"neo4j_uri": address.uri, "neo4j_password": SecretStr(address.password)}),
         embedding=EmbeddingSettings(embedding="offline"),
     )
-    driver = AsyncGraphDatabase.driver(
-        address.uri, auth=(address.user, address.password), notifications_min_severity="OFF", telemetry_disabled=True
-    )
+    driver = target.driver()
     database = Database(driver, target.database)
     embedder = Embedder(settings.embedding, home)
     try:

@@ -82,6 +82,27 @@ def test_identity_is_measured_from_request_to_tokens_and_at_each_call(tmp_path):
     assert f"p50 {found['authorize_to_token']['p50']:.2f} ms" in printed
 
 
+@pytest.mark.soak
+def test_an_import_is_measured_beside_the_driver_that_writes_the_same(tmp_path):
+    result, printed = bench(tmp_path / "result.json", "import", "--small")
+    found = result["import"]
+    assert found["relations"] == 600
+    assert 0 < found["of_the_drivers"] < 1
+    assert f"{found['per_minute']:,} a minute" in printed
+    assert [what for what, *_ in result["verdicts"]] == ["import, relations a minute"]
+
+
+def test_a_retrieval_that_was_stopped_tells_what_it_has():
+    about = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
+    figures = {"graph_search, facts alone": [0.5, 0.6, 0.4], "words alone": [0.4, 0.5, 0.3]}
+    result = {"circumstances": about, "load_after": 2, "cases": [], "retrieval": {}}
+    result["verdicts"] = verdicts(result)
+    assert text(result)
+    result["retrieval"] |= {"26.json": {"figures": figures}, "all": {"figures": figures}}
+    assert [reached for *_, reached in verdicts(result)] == [True, True, True]
+    assert "| 26.json" in text(result)
+
+
 def test_what_identity_costs_is_told_without_the_tables_of_calls():
     about = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
     identity = {
