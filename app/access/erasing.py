@@ -37,11 +37,11 @@ _ROUNDS: Final = 3
 """Times that is erased what a call that was under way still wrote."""
 
 _REMAINS: Final = (
-    "A scan of every property of every record found nothing that names this tenant; its own record went right after "
-    "this was signed.",
+    "A scan of every property of every record, but for those of other tenants, of people, programs and the gateway, "
+    "found nothing that names this tenant; its own record went right after this was signed.",
     "Until they are written over, the database's files may still hold freed records, index segments that were not yet "
-    "merged and transaction logs; so may its page cache and the disk beneath. Copying the database into a new store "
-    "and discarding the old one ends that.",
+    "merged and transaction logs; so may its page cache and the disk beneath. `graphkeep compact` rebuilds the "
+    "managed database's files without them; the files of an external one are its operator's to rebuild.",
     "Backups that operators made, exports that people fetched and log lines that carry the tenant's id lie outside the "
     "database: delete those by name and by id.",
     "Accounts of people stay, without their membership; the operators' audit keeps one line without a name.",
@@ -81,9 +81,36 @@ class Erasing:
         """
         if tenant.state is not TenantState.DELETED:
             raise Conflict("only a deleted tenant can be erased; nothing was changed.")
+        await self._until_calls_are_over()
+        return await self._erase(tenant)
+
+    async def keep_going(self) -> None:
+        """Erase what was deleted, for ever: for a gateway, whose console deletes."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            with contextlib.suppress(CallError, OSError):
+                await self.sweep()
+
+    async def sweep(self) -> None:
+        """Erase every tenant that was deleted: what is left of one keeps no other waiting.
+
+        Raises:
+            CallError: the database does not answer.
+        """
+        gone = await self.pending()
+        if gone:
+            await self._until_calls_are_over()
+        for tenant in gone:
+            with contextlib.suppress(CallError, OSError):
+                await self._erase(tenant)
+
+    async def _until_calls_are_over(self) -> None:
+        """Until no call is under way that was let in before every replica knew of the deletion."""
         if not self._alone:
             limits = self._settings.limits
             await asyncio.sleep(_FOLLOW_SECONDS + max(limits.write_seconds, limits.whole_graph_seconds))
+
+    async def _erase(self, tenant: Tenant) -> dict[str, Any]:
         moves = [left.data for left in await Moves(self._control).of_tenant(tenant.id)]
         owners = sorted({tenant.id, tenant.data, *moves})
         files = await asyncio.to_thread(self._counted_files, owners)
@@ -99,14 +126,6 @@ class Erasing:
         await forget_tenant(self._control, tenant.id)
         return made
 
-    async def keep_going(self) -> None:
-        """Erase what was deleted, for ever: for a gateway, whose console deletes."""
-        while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
-            with contextlib.suppress(CallError, OSError):
-                for tenant in await self.pending():
-                    await self.erase(tenant)
-
     async def _wipe(self, tenant: Tenant, owners: list[str]) -> dict[str, int]:
         """Erase until a scan finds nothing; that scan."""
         left: dict[str, int] = {}
@@ -115,17 +134,13 @@ class Erasing:
                 await erase_data(self._control, owner)
                 await asyncio.to_thread(shutil.rmtree, self._settings.run.tenant_folder(owner), ignore_errors=True)
             await erase_tenant(self._control, *owners)
-            left = await self._scan(owners)
+            left = await found(self._control, *owners)
             if not left and not any(self._settings.run.tenant_folder(owner).exists() for owner in owners):
                 return left
         raise Conflict(
             f"something of the tenant {tenant.name!r} is left after erasing: "
             f"{', '.join(f'{many} {kind}' for kind, many in left.items()) or 'files'}. Repeat the command."
         )
-
-    async def _scan(self, owners: list[str]) -> dict[str, int]:
-        """What names the tenant, but for the record of it that goes last."""
-        return {kind: many for kind, many in (await found(self._control, *owners)).items() if kind != "_Tenant"}
 
     async def _certified(
         self, tenant: Tenant, owners: list[str], began: dict[str, Any], scan: dict[str, int]

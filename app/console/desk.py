@@ -29,7 +29,7 @@ SIGN_OUT: Final = "sign-out"
 SAID: Final = {
     "added": "Added.",
     "changed": "Saved. Programs and tokens that are in use follow within 5 seconds.",
-    "deleted": "The tenant is deleted. Its tokens and connections are refused within 5 seconds.",
+    "deleted": "The tenant is deleted. Its tokens are refused within 5 seconds; what it held is erased after that.",
     "disconnected": "Disconnected. What the program holds is refused within 5 seconds.",
     "ended": "Signed out there.",
     "limits": "The limits are saved. Every gateway follows within 5 seconds.",

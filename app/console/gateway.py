@@ -47,12 +47,13 @@ PAGE: Final = 50
 
 
 async def tenants(desk: Desk) -> Response:
-    """Every tenant that is there, and the form for another."""
+    """Every tenant that is there, those that are being erased, and the form for another."""
     wanted = (desk.query.one("name") or "").strip()
     after = (desk.query.one("after") or "").casefold()
+    everything = await desk.console.accounts.tenants.all()
     found = [
         each
-        for each in await desk.console.accounts.tenants.all()
+        for each in everything
         if each.state is not TenantState.DELETED
         and wanted.casefold() in each.name.casefold()
         and each.name.casefold() > after
@@ -63,6 +64,7 @@ async def tenants(desk: Desk) -> Response:
     return desk.show(
         "gateway_tenants",
         rows=[{"tenant": each, "members": counts.get(each.id, 0)} for each in shown],
+        leaving=sorted(each.name for each in everything if each.state is TenantState.DELETED),
         wanted=wanted,
         more=urlencode({"name": wanted, "after": shown[-1].name}) if len(found) > PAGE else "",
         form=desk.form,

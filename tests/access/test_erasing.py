@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,14 @@ from app.access.erasing import Erasing
 from app.context import Deadline, Role, Scope
 from app.contract import Json
 from app.errors import Conflict
+from app.oauth.secrets import digest
 from app.oauth.vault import Vault
 from app.settings import RunSettings, Settings
+from app.store.control.browser import BrowserStore, SessionRecord
+from app.store.control.clients import ClientRecord, ClientStore
 from app.store.control.moves import Moves
 from app.store.control.queue import Item, accept_in
+from app.store.control.revocations import Revocation, Revocations
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database, Writing
 from app.store.moving import erase as room
@@ -30,6 +35,11 @@ STRANGE = statement(
     "CREATE (n:QueueLikeThing {tenant: $tenant, layer: $layer, id: 'x'}) RETURN n.id AS id",
     writes=True,
 )
+
+REMNANT = statement(
+    "test.erasing_remnant", "CREATE (n:Remnant {note: $note}) RETURN n.note AS note", writes=True, control=True
+)
+NO_REMNANT = statement("test.erasing_no_remnant", "MATCH (n:Remnant) DELETE n", writes=True, control=True)
 
 
 @pytest.fixture
@@ -73,13 +83,13 @@ async def queue(database: Database, data: str) -> None:
     await database.control.write(lambda writing: accept_in(writing, made))
 
 
-async def fill(database: Database, data: str) -> None:
+async def fill(database: Database, data: str, name: str = "Ada") -> None:
     def opened(scope: Scope):  # type: ignore[no-untyped-def]
         return database.session(scope, deadline=Deadline.after(15), request_id="test")
 
     load = Load(opened, data)
     for layer in ("", "work"):
-        fields = {"name": "Ada", "type": "Person", "embedding": [0.5, 0.5]}
+        fields = {"name": name, "type": "Person", "embedding": [0.5, 0.5]}
         seen = {"first_seen": "2026-01-01T00:00:00Z", "last_seen": None}
         people = [{"id": f"person-{number}", "label": "Person", "fields": fields, **seen} for number in range(7)]
         await load.write([Row("node", layer, 1, person) for person in people])
@@ -170,7 +180,48 @@ async def test_an_erasure_waits_for_the_longest_write(
     gone = await deleted(database, tenant)
     limits = settings.limits.model_copy(update={"write_seconds": 0.01, "whole_graph_seconds": 0.4})
     monkeypatch.setattr("app.access.erasing._FOLLOW_SECONDS", 0.0)
-    patient = Erasing(database, settings.model_copy(update={"limits": limits}), vault)
+    patient = Erasing(database, replace(settings, limits=limits), vault)
     began = time.monotonic()
     await patient.erase(gone)
     assert time.monotonic() - began >= limits.whole_graph_seconds
+
+
+async def test_a_text_that_names_a_tenant_neither_blocks_its_erasure_nor_goes_with_it(
+    database: Database, vault: Vault, erasing: Erasing
+) -> None:
+    """What other tenants, people and programs wrote is theirs."""
+    accounts, tenants = Accounts(database.control, vault, admin_tenant="admin"), Tenants(database.control)
+    gone, other = await tenants.create(fresh_name("named")), await tenants.create(fresh_name("naming"))
+    note = f"see {gone.id} and {gone.data}"
+    user, _ = await accounts.add_user(fresh_email(), other, Role.OWNER)
+    agent = SessionRecord(digest(user.id), user.id, "https://x.example", 1.0, 9e9, agent=note)
+    await BrowserStore(database.control).add_session(agent)
+    await ClientStore(database.control).add(ClientRecord(digest(note), "x", "", note, "x.example", 1.0))
+    await accounts.audit.append(tenant=other.id, actor=user.id, action="token.create", target=note)
+    await fill(database, other.data, note)
+    revocation = Revocation.of_member(user.id, gone.id)
+    await Revocations(database.control).revoke(revocation)
+    before = await counted(database.control, other.data), await counted(database.control, other.id)
+    made = await erasing.erase(await deleted(database, gone))
+    assert made["certificate"]["left"] == {}
+    assert (await counted(database.control, other.data), await counted(database.control, other.id)) == before
+    assert [each.agent for each in await BrowserStore(database.control).sessions_of(user.id, 2.0)] == [note]
+    assert revocation not in await Revocations(database.control).current(), "what nobody owns goes"
+
+
+async def test_a_tenant_of_which_something_stays_keeps_no_other_from_being_erased(
+    database: Database, erasing: Erasing
+) -> None:
+    tenants = Tenants(database.control)
+    made = [await tenants.create(fresh_name("swept")) for _ in range(2)]
+    first, second = sorted([await deleted(database, each) for each in made], key=lambda each: each.id)
+    await database.control.write(lambda writing: writing.run(REMNANT, note=first.id))
+    try:
+        await erasing.sweep()
+    finally:
+        await database.control.write(lambda writing: writing.run(NO_REMNANT))
+    left = [each.id for each in await erasing.pending()]
+    assert first.id in left
+    assert second.id not in left
+    await erasing.sweep()
+    assert first.id not in [each.id for each in await erasing.pending()]

@@ -56,6 +56,9 @@ async def test_a_tenant_is_suspended_resumed_and_deleted_once_its_name_was_typed
     page = await operator.after(await operator.post(f"{base}/delete", {"confirm": tenant.name}))
     assert await state() is TenantState.DELETED
     assert tenant.id not in page.text
+    assert re.search(rf"Being erased [^.]*{re.escape(tenant.name)}", text_of(page)), (
+        "an answer at once, and what goes on"
+    )
     for form in ("rename", "suspend", "resume", "delete", "limits", "owner"):
         assert (await operator.post(f"{base}/{form}", {"confirm": tenant.name})).status_code == 404
 

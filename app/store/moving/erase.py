@@ -89,14 +89,14 @@ FORGET: Final = statement(
 )
 
 # Every property of every record and relation but vectors: an id anywhere in a text or a list of texts. What another
-# tenant wrote is theirs, also where it names this one: else a text of theirs could block an erasure, or an erasure
-# take a line of theirs away.
+# tenant, a person or a program wrote is theirs, also where it names this one: else a text of theirs could block an
+# erasure, or an erasure take a line of theirs away.
 SCAN: Final = statement(
     "erasing.find_traces",
     """
     CALL () {
       MATCH (n)
-      WHERE coalesce(n.tenant, '') IN $ids + ['']
+      WHERE coalesce(n.tenant, '') IN $ids + [''] AND none(label IN labels(n) WHERE label IN $kept)
         AND any(k IN keys(n) WHERE k <> 'embedding' AND
           CASE WHEN n[k] IS :: STRING THEN any(id IN $ids WHERE n[k] CONTAINS id)
             WHEN n[k] IS :: LIST<STRING> THEN any(x IN n[k] WHERE any(id IN $ids WHERE x CONTAINS id)) ELSE false END)
@@ -143,8 +143,11 @@ TRACES: Final = statement(
     control=True,
 )
 
-_KEPT: Final = frozenset({"_Client", "_Embedding", "_Gateway", "_Schema", "_Secret", "_SigningKey", "_Tenant", "_User"})
-"""What belongs to the gateway or to a person; the tenant's own record goes last, by :func:`forget_tenant`."""
+_OF_GATEWAY: Final = ("_Embedding", "_Gateway", "_Schema", "_Secret", "_SigningKey")
+_OF_PEOPLE: Final = ("_Identity", "_Passkey", "_Password", "_RecoveryCode", "_Session", "_SignInAttempts", "_User")
+_OF_PROGRAMS: Final = ("_Client", "_ClientDocument", "_PendingAuthorization")
+_KEPT: Final = frozenset({"_Tenant", *_OF_GATEWAY, *_OF_PEOPLE, *_OF_PROGRAMS})
+"""What no tenant owns, and the tenant's own record, which goes last, by :func:`forget_tenant`."""
 
 
 async def counted(control: ControlSession, owner: str) -> dict[str, int]:
@@ -204,12 +207,14 @@ async def forget_tenant(control: ControlSession, tenant: str) -> None:
 
 
 async def found(control: ControlSession, *ids: str) -> dict[str, int]:
-    """Records and relations, by label or type, that hold one of ``ids`` in any property: a scan of the whole graph.
+    """Records and relations, by label or type, that hold one of a tenant's ``ids`` in any property: a scan of the whole
+    graph but for what is another tenant's, a person's, a program's or the gateway's own, and the tenant's own record.
 
     Raises:
         CallError: the database does not answer.
     """
-    return {row["kind"]: row["many"] for row in await _patient(control).read(SCAN, ids=list(ids))}
+    rows = await _patient(control).read(SCAN, ids=list(ids), kept=sorted(_KEPT))
+    return {row["kind"]: row["many"] for row in rows}
 
 
 def _patient(control: ControlSession) -> ControlSession:
