@@ -90,8 +90,8 @@ async def _waits_for_a_lock(database: Database) -> None:
         while True:
             result = await session.run(
                 "SHOW TRANSACTIONS YIELD status, currentQuery WHERE status STARTS WITH 'Blocked' "
-                "AND currentQuery CONTAINS $query RETURN count(*) AS waiting",
-                query=LOCK.text,
+                "AND currentQuery CONTAINS $wanted RETURN count(*) AS waiting",
+                wanted=LOCK.text,
             )
             row = await result.single()
             if row is not None and row["waiting"]:
