@@ -167,13 +167,14 @@ OF_ANY_SERVER = {
 
 async def test_what_the_suite_asks_of_any_server_holds_for_the_product_itself(place: Place) -> None:
     address = place.neighbour.issuer
-    proxy = Proxy(address, token=place.token)
+    proxy, together = Proxy(address, token=place.token, patient=True), asyncio.Semaphore(2)
     async with proxied(proxy) as port:
         proxy.rename = (f"localhost:{port}", address.partition("://")[2])
 
         async def run(revision: str, scenario: str) -> tuple[str, Ended]:
             arguments = ("--url", f"http://localhost:{port}/mcp", "--scenario", scenario, "--spec-version", revision)
-            return f"{revision} {scenario}", await node(CONFORMANCE, "server", *arguments)
+            async with together:
+                return f"{revision} {scenario}", await node(CONFORMANCE, "server", *arguments)
 
         wanted = [run(revision, scenario) for revision, scenarios in OF_ANY_SERVER.items() for scenario in scenarios]
         ended = dict(await asyncio.gather(*wanted))

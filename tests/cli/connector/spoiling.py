@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -53,6 +54,8 @@ class Proxy:
     """A bearer token that is added to what comes without one."""
     rename: tuple[str, str] | None = None
     """A Host, and the one that takes its place."""
+    patient: bool = False
+    """Whether it asks again where a machine is too busy to serve, for a client that takes this for the answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -63,7 +66,11 @@ class Proxy:
             url = f"{self.upstream}{scope['raw_path'].decode()}"
             if scope["query_string"]:
                 url += f"?{scope['query_string'].decode()}"
-            answered = await client.request(request.method, url, headers=headers, content=await request.body())
+            body = await request.body()
+            answered = await client.request(request.method, url, headers=headers, content=body)
+            while self.patient and answered.status_code == 503 and "retry-after" in answered.headers:
+                await asyncio.sleep(float(answered.headers["retry-after"]))
+                answered = await client.request(request.method, url, headers=headers, content=body)
         kept = [(name, value) for name, value in answered.headers.multi_items() if name not in HOP_BY_HOP]
         answer = Answer(answered.status_code, kept, answered.content)
         if self.spoil is not None:
