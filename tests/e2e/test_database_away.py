@@ -25,7 +25,7 @@ from tests.conftest import Server, engine_cache
 from tests.gateway import LEGACY, MODERN, Gateway, message_of, owner_token, running, settings_for
 from tests.ports import free_port
 
-DEADLINE = 15.0
+DEADLINE = 10.0
 """Seconds that a call may take here."""
 
 RELATION = {"from_name": "Ada", "from_type": "Person", "relation": "WORKS_ON", "to_name": "Atlas", "to_type": "Project"}
