@@ -7,8 +7,10 @@ Images are read only in layers that the session may write, and what is read stay
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -29,6 +31,8 @@ MOST_RECORDS: Final = 20_000
 
 _ENTITY, _ALIAS, _RELATION = "entity", "alias", "relation"
 _PARTITION: Final = ("tenant", "layer")
+_FADED: Final = "decay_state"
+_DAY: Final = 86_400
 
 
 def _image(name: str) -> str:
@@ -38,17 +42,27 @@ def _image(name: str) -> str:
         moments: [k IN keys({name}) WHERE {name}[k] IS :: ZONED DATETIME]"""
 
 
-# SET takes a copy's lock before it is read, in the order of ids. Every writer of a relation takes those of both ends
-# first, so that no relation comes or goes between two images. Both ends of a triple are found before what lies between
-# them (DISTINCT keeps the planner to that): from a hub's side all its relations would be looked at for each triple.
+# REMOVE of a property that no entity has (the index over aliases makes its key known, without which nothing is done)
+# takes a copy's lock before it is read, in the order of ids, and writes nothing. SET of a property to itself is no such
+# lock: it is read before, and what another call committed meanwhile is lost. Every writer of a relation takes the locks
+# of both ends first, so that no relation comes or goes between two images. Both ends of a triple are found before what
+# lies between them (DISTINCT keeps the planner to that): from a hub's side all its relations would be looked at for
+# each triple.
 READ_IMAGES: Final = statement(
     "graph.read_images",
     f"""
     CALL {{
+      UNWIND $beside AS id
+      MATCH (e:Entity {{tenant: $tenant, id: id}}) WHERE e.layer IN $writable
+      WITH e ORDER BY e.id, e.layer
+      REMOVE e.target
+      RETURN collect([e.layer, e.id]) AS standing
+    }}
+    CALL {{
       UNWIND $ids AS id
       MATCH (e:Entity {{tenant: $tenant, id: id}}) WHERE e.layer IN $writable
       WITH e ORDER BY e.id, e.layer
-      SET e.times_mentioned = e.times_mentioned
+      REMOVE e.target
       WITH e
       RETURN collect({{layer: e.layer, id: e.id, labels: labels(e), {_image("e")}}}) AS entities
     }}
@@ -82,7 +96,7 @@ READ_IMAGES: Final = statement(
       RETURN collect({{layer: r.layer, source: startNode(r).id, relation: type(r), target: endNode(r).id,
         {_image("r")}}}) AS between
     }}
-    RETURN entities, named, leading, surrounding, between
+    RETURN standing, entities, named, leading, surrounding, between
     """,
     writes=True,
 )
@@ -148,18 +162,27 @@ class Asked:
     """Which records a change may touch.
 
     ``ids``: entities and aliases of these ids, and aliases that lead to them; ``around``: also every relation of these
-    entities; ``triples``: also these relations (source, relation, target).
+    entities; ``triples``: also these relations (source, relation, target). ``beside``: entities that are only locked,
+    and whose copies are told.
     """
 
     ids: tuple[str, ...]
     around: tuple[str, ...] = ()
     triples: tuple[tuple[str, str, str], ...] = ()
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ids: Iterable[str], around: Iterable[str] = (), triples: Iterable[tuple[str, str, str]] = ()) -> Asked:
+    def of(
+        cls,
+        ids: Iterable[str],
+        around: Iterable[str] = (),
+        triples: Iterable[tuple[str, str, str]] = (),
+        beside: Iterable[str] = (),
+    ) -> Asked:
         """The same from any collections; what is ``around`` is an id too."""
         centres = tuple(sorted(set(around)))
-        return cls(tuple(sorted({*ids, *centres})), centres, tuple(sorted(set(triples))))
+        whole = {*ids, *centres}
+        return cls(tuple(sorted(whole)), centres, tuple(sorted(set(triples))), tuple(sorted(set(beside) - whole)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +191,8 @@ class Images:
 
     asked: Asked
     records: Mapping[Key, Image]
+    standing: frozenset[tuple[str, str]]
+    """(layer, id) of the copies of all entities that were asked for."""
 
 
 async def read_images(writing: Writing, asked: Asked) -> Images:
@@ -177,7 +202,12 @@ async def read_images(writing: Writing, asked: Asked) -> Images:
         Conflict: more relations or aliases than a change may touch.
     """
     rows = await writing.run(
-        READ_IMAGES, ids=asked.ids, around=asked.around, triples=asked.triples, most=MOST_RECORDS + 1
+        READ_IMAGES,
+        ids=asked.ids,
+        around=asked.around,
+        triples=asked.triples,
+        beside=asked.beside,
+        most=MOST_RECORDS + 1,
     )
     row = rows[0]
     if max(len(row["leading"]), len(row["surrounding"]), len(row["between"])) > MOST_RECORDS:
@@ -188,7 +218,9 @@ async def read_images(writing: Writing, asked: Asked) -> Images:
     records: dict[Key, Image] = {(_ENTITY, found["layer"], found["id"]): _node(found) for found in row["entities"]}
     for found in [*row["named"], *row["leading"]]:
         records[_ALIAS, found["layer"], found["id"]] = _node(found)
-    return Images(asked, {**records, **_grouped(row["between"]), **_grouped(row["surrounding"])})
+    standing = {(layer, id_) for layer, id_ in row["standing"]}
+    standing |= {(key[1], key[2]) for key in records if key[0] == _ENTITY}
+    return Images(asked, {**records, **_grouped(row["between"]), **_grouped(row["surrounding"])}, frozenset(standing))
 
 
 async def write_images(writing: Writing, before: Mapping[Key, Image | None], present: Mapping[Key, Image]) -> None:
@@ -212,12 +244,38 @@ async def write_images(writing: Writing, before: Mapping[Key, Image | None], pre
 
 
 def marks(image: Image) -> dict[str, str]:
-    """A short hash of each part of an image, by the part's name."""
-    parts: dict[str, Any] = {"labels": image["labels"], **image["properties"]} if "labels" in image else {}
+    """A short hash of each part of an image, by the part's name; what fades only has the same one before and after.
+
+    Fading is a function of the time that went by (``app.memory.fading``): a record put back as it was fades to where it
+    belongs with the next run, so that a run in between is no change.
+    """
+    parts: dict[str, Any] = {}
+    if "labels" in image:
+        parts = {"labels": image["labels"], **_unfaded(image["properties"], "confidence", "last_seen")}
     for number, copy in enumerate(image.get("copies", ())):
         where = f"{number}." if len(image["copies"]) > 1 else ""
-        parts |= {f"{where}{name}": value for name, value in copy["properties"].items()}
+        held = _unfaded(copy["properties"], "weight", "last_confirmed")
+        parts |= {f"{where}{name}": value for name, value in held.items()}
     return {name: hashlib.sha256(orjson.dumps(value)).hexdigest()[:16] for name, value in parts.items()}
+
+
+def _unfaded(properties: Mapping[str, Any], held: str, clock: str) -> dict[str, Any]:
+    """The properties with, for ``held``, what it fades from: a value, and since when (seconds since 1970)."""
+    parts = {name: value for name, value in properties.items() if name != _FADED}
+    if properties.get(held) is None or not isinstance(properties.get(clock), str):
+        return parts
+    value, seen, state = float(properties[held]), _seconds(properties[clock]), properties.get(_FADED)
+    if state is None or seen > state[1]:
+        base, since = value, seen
+    elif value == state[3]:
+        base, since = state[0], state[1]
+    else:
+        base, since = value, state[1] + _DAY * state[2]
+    return {**parts, held: base if since == seen else [base, since]}
+
+
+def _seconds(moment: str) -> float:
+    return float(math.floor(datetime.fromisoformat(moment.partition("[")[0]).timestamp()))
 
 
 def spelt(key: Key) -> str:

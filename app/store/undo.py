@@ -25,7 +25,7 @@ import secrets
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -36,7 +36,7 @@ from app.store.images import Asked, Image, Images, Key, marks, read_images, spel
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["LARGEST", "Change", "Recording", "Undone", "changes"]
+__all__ = ["LARGEST", "Change", "Recording", "Undone", "changes", "moved_relations"]
 
 LARGEST: Final = 8 * 1024 * 1024
 """Bytes of one record, compressed: a larger change is refused and rolled back."""
@@ -85,6 +85,17 @@ LIST: Final = statement(
     """,
     control=True,
 )
+MOVED: Final = statement(
+    "undo.count_moved",
+    """
+    MATCH (u:_Undo {tenant: $of})
+    WHERE u.at >= $since AND u.tool IN $tools AND any(layer IN u.layers WHERE layer IN $read)
+    RETURN count(u) AS times
+    """,
+    control=True,
+)
+_MOVING: Final = ("graph_merge", "graph_unmerge", "graph_undo")
+"""Tools that give relations which existed before to another source."""
 
 
 Settle = Callable[[Writing, Mapping[Key, Image | None], Mapping[Key, Image]], Awaitable[None]]
@@ -192,13 +203,13 @@ class Recording:
         """
         change, before, after = await self._found(writing, id_)
         present = await read_images(writing, _asked(before))
-        changed = list(_since(before, after, present.records))
+        changed = list(_since(before, after, present))
         if changed:
             raise Conflict(_refusal(changed))
         await write_images(writing, before, present.records)
         if settle is not None:
             await settle(writing, before, present.records)
-        restored = await read_images(writing, present.asked)
+        restored = await read_images(writing, replace(present.asked, beside=()))
         if any(restored.records.get(key) != image for key, image in before.items()):
             raise InternalError("what was restored differs from what was recorded; nothing was applied")
         summary = f"undid: {change.summary}" if not change.summary.startswith("undid: ") else change.summary[7:]
@@ -227,6 +238,19 @@ class Recording:
                 f"this change was undone already; to make it again, undo {change.undone_by}. Nothing was applied."
             )
         return change, {tuple(key): image for key, image, _ in kept}, {tuple(key): after for key, _, after in kept}
+
+
+async def moved_relations(control: ControlSession, data: str, layers: Iterable[str], *, since: int) -> int:
+    """How many changes since ``since`` (ms since 1970) gave relations of ``data`` in ``layers`` other ends.
+
+    Who reads page by page, source by source, may have missed one that went behind the page: asked before and after with
+    the same ``since``, a minute before (a change bears the moment at which it began), the answers must be equal.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    rows = await control.read(MOVED, of=data, since=since, tools=list(_MOVING), read=list(layers))
+    return int(rows[0]["times"])
 
 
 async def changes(
@@ -258,7 +282,7 @@ def _asked(before: Mapping[Key, Image | None]) -> Asked:
     nodes = {key[2] for key in before if key[0] != "relation"}
     triples = {(key[2], key[3], key[4]) for key in before if key[0] == "relation"}
     going = {key[2] for key, image in before.items() if key[0] == "entity" and image is None}
-    return Asked.of(nodes | {end for triple in triples for end in triple[::2]}, going, triples)
+    return Asked.of(nodes, going, triples, {end for triple in triples for end in triple[::2]})
 
 
 def _of(before: Mapping[Key, Image | None], records: Mapping[Key, Image]) -> dict[Key, Image]:
@@ -267,9 +291,10 @@ def _of(before: Mapping[Key, Image | None], records: Mapping[Key, Image]) -> dic
 
 
 def _since(
-    before: Mapping[Key, Image | None], after: Mapping[Key, dict[str, str] | None], present: Mapping[Key, Image]
+    before: Mapping[Key, Image | None], after: Mapping[Key, dict[str, str] | None], found: Images
 ) -> Iterable[str]:
     """What has changed since, as sentences without a full stop."""
+    present = found.records
     for key, mark in after.items():
         now = marks(present[key]) if key in present else None
         if now == mark:
@@ -285,7 +310,7 @@ def _since(
         if key[0] == "relation" and key not in after and {(key[1], key[2]), (key[1], key[4])} & going:
             yield f"{spelt(key)} is new"
     for layer, end in sorted(_ends(before)):
-        if ("entity", layer, end) not in present and not before.get(("entity", layer, end)):
+        if (layer, end) not in found.standing and not before.get(("entity", layer, end)):
             yield f"entity {end!r} is gone"
 
 

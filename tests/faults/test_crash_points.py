@@ -123,6 +123,8 @@ async def _count(agent: Agent, label: str) -> int:
 @pytest.mark.shows("graph_merge", 19)
 @pytest.mark.shows("graph_unmerge", 13)
 @pytest.mark.shows("graph_undo", 11)
+@pytest.mark.shows("graph_prune", 4)
+@pytest.mark.shows("graph_delete", 11)
 @pytest.mark.parametrize("tool", OPERATIONS)
 async def test_a_process_that_dies_at_any_statement_leaves_the_state_before_or_after(
     crashed_agent: Agent, process: Callable[[dict[str, Any]], Awaitable[bool]], tool: str

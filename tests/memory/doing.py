@@ -75,8 +75,8 @@ async def uncommitted(agent: Agent, *steps: tuple[Statement, Mapping[str, Any]])
         await writing
 
 
-async def one_waits(database: Database, agent: Agent) -> None:
-    """Until a transaction of the agent's tenant waits for a lock."""
+async def one_waits(database: Database, agent: Agent, *, number: int = 1) -> None:
+    """Until so many transactions of the agent's tenant wait for a lock."""
     async with asyncio.timeout(20), database.driver.session(database=database.name) as session:
         while True:
             result = await session.run(
@@ -85,6 +85,6 @@ async def one_waits(database: Database, agent: Agent) -> None:
                 of=agent.tenant,
             )
             row = await result.single()
-            if row is not None and row["waiting"]:
+            if row is not None and row["waiting"] >= number:
                 return
             await asyncio.sleep(0.02)

@@ -9,23 +9,26 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "LOCK_REMOVAL", "REMOVE", "SEARCHED"]
+__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED"]
 
 # Both lists in one order and whole, so that a page, its successors and an execution choose alike. A merged record fits
-# only if its writable copies do, so those are looked for first, and what is found is judged merged: a relation's state
-# and weight are those of partition rule 5. Relations of a rule stay, and so does what has one.
+# only if its writable copies do, so those are looked for first (both ends by index and joined, which spares reading the
+# other end of each relation), and what is found is judged merged: a relation's state and weight are those of partition
+# rule 5. Relations of a rule stay, and so does what has one.
 FITTING: Final = statement(
     "memory.find_prunable",
     """
     CALL {
-      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $writable AND r.weight < $edge_threshold
+      MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
+      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
+      WHERE a.layer IN $writable AND a.id IS NOT NULL AND b.layer IN $writable AND b.id IS NOT NULL
+        AND r.weight < $edge_threshold
       WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target
       CALL (source, relation, target) {
-        MATCH (x:Entity {tenant: $tenant, id: source})-[c]->(y:Entity {tenant: $tenant, id: target})
-        USING INDEX x:Entity(tenant, layer, id) USING INDEX y:Entity(tenant, layer, id)
-        WHERE x.layer IN $layers AND y.layer IN $layers AND type(c) = relation
+        MATCH (x:Entity {tenant: $tenant, id: source}) WHERE x.layer IN $layers
+        MATCH (y:Entity {tenant: $tenant, layer: x.layer, id: target})
+        WITH DISTINCT x, y, relation
+        MATCH (x)-[c]->(y) WHERE type(c) = relation
         RETURN coalesce(max(CASE WHEN c.invalid_at IS NULL THEN coalesce(c.weight, 0.5) END),
           max(coalesce(c.weight, 0.5))) AS weight
       }
@@ -68,22 +71,23 @@ FITTING: Final = statement(
     """,
 )
 
-# What else has to be known of what goes: its visible copies; the ends of its relations whose searchable evidence
-# changes; and entities of type Alias that say nothing but being another name of what goes.
+# What else has to be known of what goes: the other ends of its relations; those whose searchable evidence changes; and
+# entities of type Alias that say nothing but being another name of what goes.
 ENDS: Final = statement(
     "memory.find_loose_ends",
     """
     CALL {
       UNWIND $ids AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
-      RETURN collect(DISTINCT o.id) AS around
+      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer})
+      RETURN collect(DISTINCT o.id) AS around, collect(DISTINCT CASE WHEN r.evidence IS NOT NULL THEN o.id END) AS said
     }
     CALL {
       UNWIND $triples AS t
-      MATCH (a:Entity {tenant: $tenant, id: t[0]})-[r]->(b:Entity {tenant: $tenant, id: t[2]})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = t[1] AND r.evidence IS NOT NULL
+      MATCH (a:Entity {tenant: $tenant, id: t[0]}) WHERE a.layer IN $writable
+      MATCH (b:Entity {tenant: $tenant, layer: a.layer, id: t[2]})
+      WITH DISTINCT a, b, t
+      MATCH (a)-[r]->(b) WHERE type(r) = t[1] AND r.evidence IS NOT NULL
       RETURN collect(DISTINCT a.id) + collect(DISTINCT b.id) AS ends
     }
     CALL {
@@ -97,21 +101,8 @@ ENDS: Final = statement(
           AND NOT (type(r) = 'ALIAS_OF' AND startNode(r).id = alias AND o.id IN $ids) }
       RETURN collect(alias) AS aliases
     }
-    RETURN around + ends AS ends, aliases
+    RETURN around, said + ends AS ends, aliases
     """,
-)
-
-# What goes and the ends that stay, in one order: their relations neither come nor go until the removal is done.
-LOCK_REMOVAL: Final = statement(
-    "memory.lock_removal",
-    """
-    UNWIND $ids AS id
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-    WITH n ORDER BY n.id, n.layer
-    SET n.times_mentioned = n.times_mentioned
-    RETURN count(n) AS locked
-    """,
-    writes=True,
 )
 
 # Whatever else is kept in the graph hangs on an entity by relationships to nodes of its own kinds: an entity that has
@@ -133,9 +124,10 @@ REMOVE: Final = statement(
     f"""
     CALL {{
       UNWIND $triples AS t
-      MATCH (a:Entity {{tenant: $tenant, id: t[0]}})-[r]->(b:Entity {{tenant: $tenant, id: t[2]}})
-      USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
-      WHERE a.layer IN $writable AND b.layer IN $writable AND type(r) = t[1]
+      MATCH (a:Entity {{tenant: $tenant, id: t[0]}}) WHERE a.layer IN $writable
+      MATCH (b:Entity {{tenant: $tenant, layer: a.layer, id: t[2]}})
+      WITH DISTINCT a, b, t
+      MATCH (a)-[r]->(b) WHERE type(r) = t[1]
       DELETE r
     }}
     CALL {{

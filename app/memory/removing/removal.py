@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.graph.entity import evidence_text, search_fields
+from app.memory.changing.queries import LOCK_COPIES
 from app.memory.compose import stored_entity
-from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, LOCK_REMOVAL, REMOVE, SEARCHED
+from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
 from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording
@@ -86,12 +87,13 @@ async def locked(writing: Writing, recording: Recording, ids: Iterable[str], tri
         Conflict: more than one change may take away.
     """
     wanted, relations = sorted(set(ids)), sorted(set(triples))
+    at = {end for triple in relations for end in triple[::2]}
+    await writing.run(LOCK_COPIES, ids=sorted({*wanted, *at}))
     row = (await writing.run(ENDS, ids=wanted, triples=[list(triple) for triple in relations]))[0]
     aliases = sorted(row["aliases"])
     every = sorted({*wanted, *aliases})
     ends = sorted(set(row["ends"]) - set(every))
-    at = {end for triple in relations for end in triple[::2]}
-    await writing.run(LOCK_REMOVAL, ids=sorted({*every, *ends, *at}))
+    await writing.run(LOCK_COPIES, ids=sorted({*row["around"], *every}))
     before = await recording.before(writing, around=every, triples=relations)
     copies = [Copy(**copy) for copy in await writing.run(COPIES, ids=every)]
     return Going(every, relations, aliases, ends, before, copies)
