@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -192,6 +193,32 @@ async def test_a_relation_is_not_restored_to_an_end_that_went_without_being_reco
     await tool.run(FORGET, id="vim")
     with pytest.raises(Conflict, match="entity 'vim' is gone"):
         await tool.undo(undo_id)
+
+
+def _faded(held: float, *state: float, seen: str = "2026-01-02T03:04:05.9Z") -> dict[str, Any]:
+    known: dict[str, Any] = {"confidence": held, "last_seen": seen, **({"decay_state": list(state)} if state else {})}
+    return {"labels": ["Entity"], "properties": known, "moments": ["last_seen"]}
+
+
+SEEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "same"),
+    [
+        (_faded(0.8), _faded(0.7, 0.8, SEEN, 50.0, 0.7), True),
+        (_faded(0.7, 0.8, SEEN, 50.0, 0.7), _faded(0.6, 0.8, SEEN, 90.0, 0.6), True),
+        (_faded(0.5, 0.8, SEEN, 50.0, 0.7), _faded(0.4, 0.5, SEEN + 50 * 86_400, 9.0, 0.4), True),
+        (_faded(0.9, 0.8, SEEN - 9, 50.0, 0.9), _faded(0.7, 0.9, SEEN, 50.0, 0.7), True),
+        (_faded(0.8), _faded(0.6, 0.8, SEEN, 50.0, 0.7), False),
+        (_faded(0.8), _faded(0.7, 0.9, SEEN, 50.0, 0.7), False),
+        (_faded(0.8), _faded(0.8, seen="2026-01-03T03:04Z"), False),
+    ],
+    ids=["first", "again", "weakened before", "seen before", "weakened since", "boosted since", "seen since"],
+)
+def test_what_only_fades_leaves_the_same_marks(then: dict[str, Any], now: dict[str, Any], same: bool) -> None:
+    """What is recorded of a change is compared with what is there later: fading has one beginning."""
+    assert (images.marks(then) == images.marks(now)) is same
 
 
 async def test_what_changes_nothing_is_not_recorded(tool: Tool, database: Database, tenant: str) -> None:

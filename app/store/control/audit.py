@@ -130,7 +130,7 @@ async def append_in(
     action: str,
     target: str = "",
     layers: Collection[str] = (),
-    detail: Mapping[str, str | int | bool] | None = None,
+    detail: Mapping[str, str | float | bool] | None = None,
 ) -> None:
     """Append an entry in a transaction that is under way.
 

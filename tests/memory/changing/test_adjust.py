@@ -111,18 +111,20 @@ async def test_a_relation_can_carry_no_cypher(agent: Agent) -> None:
 
 @pytest.mark.shows("graph_boost", 7)
 @pytest.mark.shows("graph_weaken", 8)
-async def test_a_reason_stands_in_the_audit_trail_under_the_layers_that_changed(
+async def test_each_call_stands_in_the_audit_trail_under_the_layers_that_changed(
     service: MemoryService, tenant: str, database: Database
 ) -> None:
     writer = Agent(service, tenant, ("", "a"), "a")
-    await writer.relate("Ann", "USES", "Vim")
+    await writer.relate("Ann", "USES", "Vim", weight=0.5)
     await do(writer, "graph_boost", **USES, reason="she said so")
-    await do(writer, "graph_weaken", **USES, reason="she did not")
     await do(writer, "graph_weaken", **USES)
     told = await entries(database, writer)
-    assert [(entry.action, entry.detail["reason"], entry.actor, entry.layers) for entry in told] == [
-        ("memory.weaken", "she did not", "user", ("a",)),
-        ("memory.boost", "she said so", "user", ("a",)),
+    assert [(entry.action, entry.target, entry.actor, entry.layers, entry.detail) for entry in told] == [
+        ("memory.weaken", "ann USES vim", "user", ("a",), {"previous_weight": 0.65, "new_weight": 0.45}),
+        (
+            *("memory.boost", "ann USES vim", "user", ("a",)),
+            {"reason": "she said so", "previous_weight": 0.5, "new_weight": 0.65},
+        ),
     ]
     assert await entries(database, Agent(service, tenant, ("",), None)) == []
 

@@ -10,6 +10,8 @@ from app.settings import Settings, StoreSettings
 from app.store.control.audit import Audit
 from app.store.database import Database
 from tests.memory.conftest import Agent, Packaged, settings
+from tests.memory.doing import backdate
+from tests.memory.doing import do as changing
 from tests.memory.merging.conftest import Team, everything, merge, undo
 
 
@@ -51,6 +53,36 @@ async def test_what_has_changed_since_is_named_and_nothing_is_applied(agent: Age
     assert "entity 'robert' has changed (last_seen, times_mentioned)" in refused.value.message
     assert "relation" not in refused.value.message
     assert await everything(database, agent) == left
+
+
+@pytest.mark.shows("graph_undo", 12)
+async def test_fading_since_does_not_stand_in_the_way_and_what_comes_back_fades_too(
+    agent: Agent, database: Database
+) -> None:
+    """The merge takes over Bob's relations with their age; decay runs every night, before one looks at what it did."""
+    await agent.batch(
+        [{"name": name, "type": "Person", "properties": {"confidence": 0.8}} for name in ("Bob", "Robert", "Vim")],
+        [{"from": "Bob", "relation": "USES", "to": "Vim", "weight": 0.8}],
+    )
+    await backdate(database, agent, 50)
+    before = await everything(database, agent)
+    first = (await merge(agent, "bob", "robert"))["undo_id"]
+    assert (await changing(agent, "graph_decay"))["edges_decayed"] == 1
+    await undo(agent, first)
+    vim = [node for node in before["nodes"] if node[1]["id"] == "vim"]
+    left = await everything(database, agent)
+    assert [node for node in left["nodes"] if node[1]["id"] != "vim"] == [
+        node for node in before["nodes"] if node not in vim
+    ]
+    assert left["relations"] == before["relations"]
+    await changing(agent, "graph_decay")
+    assert (await agent.entity("Bob"))["confidence"] == pytest.approx(0.8 * 0.998**50)
+    assert (await agent.edges("Bob"))["bob", "USES", "vim"]["weight"] == pytest.approx(0.8 * 0.997**50)
+    second = (await merge(agent, "bob", "robert"))["undo_id"]
+    await changing(agent, "graph_decay")
+    await changing(agent, "graph_weaken", from_name="robert", to_name="vim", relation="USES")
+    with pytest.raises(Conflict, match=r"relation robert→USES→vim has changed \(weight\)\. Nothing"):
+        await undo(agent, second)
 
 
 @pytest.mark.shows("graph_undo", 4, 9)

@@ -132,6 +132,22 @@ async def test_what_was_pruned_comes_back_whole(agent: Agent, database: Database
 
 
 @pytest.mark.shows("graph_prune", 8)
+@pytest.mark.shows("graph_undo", 12)
+async def test_what_was_pruned_comes_back_after_a_decay_and_fades_with_the_next(
+    agent: Agent, database: Database
+) -> None:
+    await _faded(agent)
+    await backdate(database, agent, 20)
+    before = await agent.entity("weak"), await agent.edges("weak")
+    done = await do(agent, "graph_prune", mode="execute")
+    assert (await do(agent, "graph_decay"))["nodes_decayed"] > 0
+    await undo(agent, done["undo_id"])
+    assert (await agent.entity("weak"), await agent.edges("weak")) == before
+    assert (await do(agent, "graph_decay"))["nodes_decayed"] > 0
+    assert (await agent.entity("weak"))["confidence"] == pytest.approx(0.05 * 0.999**20)
+
+
+@pytest.mark.shows("graph_prune", 8)
 async def test_mentions_of_what_stayed_do_not_stand_in_the_way_of_undoing(agent: Agent) -> None:
     await _faded(agent)
     done = await do(agent, "graph_prune", mode="execute", include_orphans=False)
