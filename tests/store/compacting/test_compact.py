@@ -117,8 +117,9 @@ async def test_what_was_erased_is_in_no_file_of_the_new_store_and_the_rest_is_as
         assert await run(database, "MATCH (n) WHERE n.tenant = 'dgone' RETURN n.id") == []
     assert holding(tmp_path, GONE), "erased, and yet there for who reads the disk"
 
-    await killed_while("written", tmp_path)
-    assert (tmp_path / "neo4j" / "data").is_dir(), "the old store is in use until the new one was compared"
+    unfinished = tmp_path / "neo4j" / "data-2"  # as a compaction that was killed leaves it
+    unfinished.mkdir()
+    (unfinished / "records.jsonl").write_text(GONE)
     lines, stages = [], set()
     done = await compact(managed(tmp_path), lines.append, lambda word, done, total: stages.add((word, done, total)))
     assert (done.totals.nodes, done.totals.relations) == (2, 2)
@@ -142,6 +143,23 @@ async def test_what_was_erased_is_in_no_file_of_the_new_store_and_the_rest_is_as
         async for page in pages(database):
             totals.add(page)
         assert totals.totals == done.totals
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("word", ["read", "written", "compared"])
+async def test_a_compaction_that_was_killed_leaves_the_store_whole_and_the_next_one_goes_on(tmp_path, word):
+    async with running(tmp_path) as database:
+        await migrate(database)
+        await run(database, FILL, gone=GONE, stays=STAYS, padding="")
+        before = await run(database, READ)
+    await killed_while(word, tmp_path)
+    async with running(tmp_path) as database:
+        assert await run(database, READ) == before
+    assert [path.name for path in (tmp_path / "neo4j").glob("data*")] == ["data"], "the old one, and nothing beside it"
+    done = await compact(managed(tmp_path), lambda line: None, lambda *_: None)
+    assert (done.totals.nodes, done.totals.relations) == (4, 4)
+    async with running(tmp_path) as database:
+        assert await run(database, READ) == before
 
 
 async def test_a_home_without_a_database_has_nothing_to_compact(tmp_path):
