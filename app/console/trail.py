@@ -21,6 +21,10 @@ __all__ = ["trail"]
 
 PAGE: Final = 50
 _CURSOR: Final = re.compile(r"(\d{1,16})\.(au-[0-9a-f]{24})\Z")
+FOR: Final = "for"
+"""The one detail that is a person's id: who a token was made for."""
+_OF_PEOPLE: Final = ("doctor.", "link.", "password.", "recovery_codes.", "session.", "sign_", "user.")
+"""How the actions begin whose target is a person's id."""
 _ACTION: Final = re.compile(r"[a-z_.]{0,64}\Z")
 
 
@@ -51,6 +55,7 @@ async def trail(
         people=await _people(desk, shown),
         tenants=await _tenants(desk, shown) if everywhere else {},
         everywhere=everywhere,
+        concerns_person=concerns_person,
         actions=sorted(ACTIONS.items(), key=lambda item: item[1]),
         was={name: desk.query.one(name) or "" for name in ("actor", "action", "since", "until", "tenant")},
         older=_older(desk.query, shown[-1]) if len(entries) > PAGE else "",
@@ -101,9 +106,17 @@ def _older(given: Parameters, last: AuditEntry) -> str:
     return urlencode({**{name: value for name, value in kept.items() if value}, "before": f"{last.at}.{last.id}"})
 
 
+def concerns_person(entry: AuditEntry) -> bool:
+    """Whether what was acted upon is a person's account."""
+    return entry.action.startswith(_OF_PEOPLE)
+
+
 async def _people(desk: Desk, entries: Iterable[AuditEntry]) -> dict[str, str]:
-    """Addresses of the people among actors, targets and details."""
-    named = (each for entry in entries for each in (entry.actor, entry.target, *map(str, entry.detail.values())))
+    """Addresses of the people that entries name as such. Of other fields the text was chosen by who caused the entry:
+    one that looks like an id must not lead to an address."""
+    named: set[str] = set()
+    for entry in entries:
+        named |= {entry.actor, str(entry.detail.get(FOR, "")), entry.target if concerns_person(entry) else ""}
     subjects = {each for each in named if each.startswith("us-")}
     return {each.id: each.email for each in (await desk.console.accounts.users.named(subjects)).values()}
 

@@ -211,3 +211,20 @@ async def test_an_owners_audit_reaches_as_far_as_their_layers(stage: Stage) -> N
     page = await owner.get(f"/console/t/{tenant.id}/audit")
     assert "<span>work</span>" in page.text
     assert "<span>secret</span>" not in page.text
+
+
+async def test_an_address_stands_only_where_an_entry_names_a_person(stage: Stage) -> None:
+    """A caller chooses reasons, names of layers and ids of entities: one like a person's id tells no address."""
+    tenant = await stage.tenant("house")
+    owner, stranger, member = [await stage.person(*places) for places in ([(tenant, Role.OWNER)], [], [])]
+    audit, says = stage.services.audit, {"tenant": tenant.id, "actor": owner.user.id}
+    detail = {"reason": stranger.user.id, "relation": owner.user.id}
+    await audit.append(**says, action="memory.boost", target=stranger.user.id, detail=detail)
+    await audit.append(**says, action="layer.add", target=stranger.user.id)
+    text = (await owner.get(f"/console/t/{tenant.id}/audit")).text
+    assert stranger.user.email not in text
+    assert text.count(f"{stranger.user.id}</span>") == 3
+    assert f"relation: {owner.user.id}</span>" in text
+    await audit.append(**says, action="token.create", target="tk-1", detail={"for": member.user.id})
+    await audit.append(**says, action="user.remove", target=member.user.id)
+    assert (await owner.get(f"/console/t/{tenant.id}/audit")).text.count(f"{member.user.email}</span>") == 2
