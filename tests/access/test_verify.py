@@ -143,11 +143,9 @@ async def test_a_changed_token_is_refused(verifier: Verifier, snapshot: Snapshot
     refused(verifier, f"{header}.{encoded(claims)}.{signature}")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a", "a.b.c", "....", "e30.e30.e30", "W10.e30.AA", "x" * 40_000, "\x00", "é.é.é", "🙂"]
-)
-async def test_text_that_is_no_token_is_refused(verifier: Verifier, text: str) -> None:
-    refused(verifier, text)
+async def test_text_that_is_no_token_is_refused(verifier: Verifier) -> None:
+    for text in ("", "a", "a.b.c", "....", "e30.e30.e30", "W10.e30.AA", "x" * 40_000, "\x00", "é.é.é", "🙂"):
+        refused(verifier, text)
 
 
 async def test_an_expired_token_is_refused_even_after_it_was_accepted(snapshot: Snapshot, member: Member) -> None:
@@ -159,13 +157,11 @@ async def test_an_expired_token_is_refused_even_after_it_was_accepted(snapshot: 
     assert "expired" in refused(verifier, token)
 
 
-@pytest.mark.parametrize("typ", ["JWT", "jwt", "id_token", "at+JWT", "application/at+jwt", ""])
-async def test_a_token_of_another_type_is_refused(
-    verifier: Verifier, snapshot: Snapshot, member: Member, typ: str
-) -> None:
+async def test_a_token_of_another_type_is_refused(verifier: Verifier, snapshot: Snapshot, member: Member) -> None:
     _, payload, _ = mint(snapshot.view, member).split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
-    assert "kind of token" in refused(verifier, snapshot.view.ring.sign(typ, claims))
+    for typ in ("JWT", "jwt", "id_token", "at+JWT", "application/at+jwt", ""):
+        assert "kind of token" in refused(verifier, snapshot.view.ring.sign(typ, claims)), typ
 
 
 async def test_an_access_token_does_not_pass_for_a_personal_one(
@@ -176,14 +172,12 @@ async def test_an_access_token_does_not_pass_for_a_personal_one(
     refused(verifier, snapshot.view.ring.sign("gk-pat+jwt", claims))
 
 
-@pytest.mark.parametrize("missing", ["sub", "client_id", "jti", "exp", "gk", "scope", "aud", "iss"])
-async def test_a_token_without_a_claim_is_refused(
-    verifier: Verifier, snapshot: Snapshot, member: Member, missing: str
-) -> None:
+async def test_a_token_without_a_claim_is_refused(verifier: Verifier, snapshot: Snapshot, member: Member) -> None:
     _, payload, _ = mint(snapshot.view, member).split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
-    del claims[missing]
-    refused(verifier, snapshot.view.ring.sign("at+jwt", claims))
+    for missing in ("sub", "client_id", "jti", "exp", "gk", "scope", "aud", "iss"):
+        rest = {name: value for name, value in claims.items() if name != missing}
+        refused(verifier, snapshot.view.ring.sign("at+jwt", rest))
 
 
 async def test_an_audience_list_is_refused(verifier: Verifier, snapshot: Snapshot, member: Member) -> None:
