@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.context import Deadline, Scope
-from app.errors import InternalError, InvalidInput
+from app.errors import InternalError, InvalidInput, Overloaded
+from app.memory.moving.export import MOVED_MEANWHILE, moves_of
 from app.memory.moving.records import Records
 from app.store.control.embedding import decision
 from app.store.control.tenants import Tenant
@@ -24,6 +25,7 @@ from app.store.moving.queries import COUNT_MERGED
 __all__ = ["BackedUp", "back_up"]
 
 _SECONDS: Final = 120.0
+_ATTEMPTS: Final = 3
 _FOREIGN: Final = re.compile(r"[^\w.-]+")
 
 
@@ -48,9 +50,20 @@ async def back_up(
     """Write ``<tenant>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
 
     Raises:
-        OSError: the folder takes no file. InternalError: it does not read as it should. CallError: the database does
-            not answer. No file is left then.
+        OSError: the folder takes no file. InternalError: it does not read as it should. Overloaded: entities were
+            merged or taken apart meanwhile, three times. CallError: the database does not answer. No file is left then.
     """
+    for _ in range(_ATTEMPTS):
+        made = await _attempt(database, tenant, folder, vectors, shown)
+        if made is not None:
+            return made
+    raise Overloaded(MOVED_MEANWHILE)
+
+
+async def _attempt(
+    database: Database, tenant: Tenant, folder: Path, vectors: bool, shown: Callable[[int, int], None]
+) -> BackedUp | None:
+    """The backup, or None if a relation may be missing in it."""
 
     def opened(scope: Scope) -> TenantSession:
         return database.session(scope, deadline=Deadline.after(_SECONDS), request_id="backup")
@@ -64,6 +77,7 @@ async def back_up(
     path = folder / f"{_FOREIGN.sub('-', tenant.name)}-{moment}.jsonl"
     part = path.with_name(f".{path.name}.part")
     total = counted["nodes"] + counted["edges"]
+    moved = await moves_of(database.control, tenant.data, layers)
     file = await asyncio.to_thread(_created, part)
     try:
         with file:
@@ -75,6 +89,8 @@ async def back_up(
         summary = await asyncio.to_thread(_read_back, part)
         if summary.counts != dump.seal.counts:
             raise InternalError("the backup does not read as it was written; the disk may be failing")
+        if await moved():
+            return None
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from app.context import Scope, layer_name
@@ -13,12 +14,17 @@ from app.memory.moving.exports import Exports, Unfinished
 from app.memory.moving.schemas import ExportInput
 from app.memory.service import MemoryService
 from app.store.control.queue import QueueStore
-from app.store.database import Idempotency, TenantSession, Writing
+from app.store.database import ControlSession, Idempotency, TenantSession, Writing
 from app.store.moving.dump import Dump
 from app.store.moving.queries import COUNT_MERGED
+from app.store.undo import moved_relations
 
-__all__ = ["export"]
+__all__ = ["MOVED_MEANWHILE", "export", "moves_of"]
 
+MOVED_MEANWHILE: Final = (
+    "entities were merged or taken apart while the file was written, so a relation could be missing in it. Nothing was "
+    "kept: try again when no run merges."
+)
 _NO_ROOM: Final = "the export could not be written: the gateway's disk is full or not writable. Nothing was kept."
 
 
@@ -26,7 +32,7 @@ async def export(service: MemoryService, call: Call, arguments: ExportInput) -> 
     """Write every record of the readable layers to a new file; once that is certain, remove the caller's oldest ones.
 
     Raises:
-        Overloaded: the disk takes no more. QuotaExceeded: the tenant's files may not.
+        Overloaded: the disk takes no more, or relations moved meanwhile. QuotaExceeded: the tenant's files may not.
         CallError: what the store raises; no file is left then, unless the outcome is unknown.
     """
     scope = call.scope
@@ -118,6 +124,7 @@ class _Export:
     async def _written(self, dump: Dump, counted: Mapping[str, int], room: int) -> str:
         unfinished: Unfinished = await asyncio.to_thread(self._exports.begin, self._arguments.label)
         total = counted["nodes"] + counted["edges"]
+        moved = await moves_of(self._service.database.control, self._call.scope.tenant, self._call.scope.layers)
         try:
             async for piece in dump.lines(counted):
                 if dump.seal.size > room:
@@ -126,6 +133,8 @@ class _Export:
                 await asyncio.to_thread(unfinished.write, piece)
                 done = min(total, dump.seal.counts.nodes + dump.seal.counts.edges)
                 await self._call.progress(done, total)
+            if await moved():
+                raise Overloaded(MOVED_MEANWHILE)
             await asyncio.to_thread(unfinished.finish)
         except BaseException:
             unfinished.discard()
@@ -136,6 +145,17 @@ class _Export:
         if not set(scope.layers) <= set(self._call.scope.layers):
             raise InternalError("an export asked for a layer that its caller may not read")
         return self._service.database.session(scope, deadline=self._call.deadline, request_id=self._call.request_id)
+
+
+async def moves_of(control: ControlSession, data: str, layers: Iterable[str]) -> Callable[[], Awaitable[bool]]:
+    """From now on: whether relations of these partitions were given other ends since now."""
+    since, read = int(time.time() * 1000) - 60_000, tuple(layers)
+    before = await moved_relations(control, data, read, since=since)
+
+    async def moved() -> bool:
+        return await moved_relations(control, data, read, since=since) != before
+
+    return moved
 
 
 def _full(setting: str, limit: int, what: str) -> QuotaExceeded:
