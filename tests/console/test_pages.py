@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize
 
 from app.access.accounts import Accounts
 from app.console.routes import TABLE
 from app.context import Role
 from app.oauth.login.sessions import cookie_name
 from app.store.control.tenants import Tenant
+from tests import browser
 from tests.console.conftest import Person, Stage
 from tests.console.test_rights import name_of, path_of
-from tests.oauth.conftest import chromium
 
-SHOTS = os.environ.get("GRAPHKEEP_TEST_SCREENSHOTS")
-SIZES = {"desktop": ViewportSize(width=1280, height=900), "phone": ViewportSize(width=390, height=780)}
+SIZES = browser.SIZES | {"phone": ViewportSize(width=390, height=780)}
 
 
 @dataclass
@@ -45,7 +42,7 @@ async def signed_in(browser: Browser, person: Person, **options: Any) -> Page:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def scene(stage: Stage) -> AsyncIterator[Scene]:
+async def scene(stage: Stage, chrome: Browser) -> AsyncIterator[Scene]:
     tenant = await stage.tenant("a house with a long name that wraps", "work", "project:a-rather-long-name-of-a-layer")
     others, operators = await stage.tenant("research"), await stage.operators()
     person = await stage.person((tenant, Role.OWNER), (others, Role.MEMBER), (operators, Role.OWNER), name="ida")
@@ -64,23 +61,9 @@ async def scene(stage: Stage) -> AsyncIterator[Scene]:
         tenant.id, Role.MEMBER, email=None, actor=person.user.id, address=stage.address
     )
     parts = {"tenant": tenant.id, "subject": tenant.id, "user": other.user.id, "grant": grant.id}
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield Scene(stage, person, tenant, parts, browser, await signed_in(browser, person))
-        await browser.close()
-
-
-async def inspect(page: Page, name: str) -> None:
-    """No finding of axe and nothing wider than the screen: colours change with the scheme alone, not with the width."""
-    for size, scheme in (("desktop", "light"), ("phone", "dark")):
-        await page.set_viewport_size(SIZES[size])
-        await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        if SHOTS:
-            await page.screenshot(path=f"{SHOTS}/{name}-{size}-{scheme}.png", full_page=True)
-        wide = await page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-        assert not wide, f"{name} is wider than a {size}"
-        found = await Axe().run(page, options={"resultTypes": ["violations"]})
-        assert found.violations_count == 0, f"{name}, {size}, {scheme}: {found.generate_report()}"
+    page = await signed_in(chrome, person)
+    yield Scene(stage, person, tenant, parts, chrome, page)
+    await page.context.close()
 
 
 @pytest.mark.parametrize(
@@ -92,15 +75,15 @@ async def test_a_page_is_readable_by_everyone_at_every_size(scene: Scene, entry:
     assert answer.status == 200
     for box in await scene.page.locator("main details").all():  # what is behind a button counts too
         await box.evaluate("box => box.open = true")
-    await inspect(scene.page, entry.path.strip("/").replace("/", "-"))
+    await browser.inspect(scene.page, entry.path.strip("/").replace("/", "-"), SIZES)
 
 
 async def test_what_is_shown_once_and_what_is_refused_are_readable_too(scene: Scene) -> None:
     shown = await scene.person.post("/console/security/codes")
     await scene.page.goto(scene.stage.address + shown.headers["location"])
-    await inspect(scene.page, "shown-codes")
+    await browser.inspect(scene.page, "shown-codes", SIZES)
     await scene.page.goto(f"{scene.stage.address}/console/t/{scene.tenant.id}/members/us-unknown")
-    await inspect(scene.page, "refused")
+    await browser.inspect(scene.page, "refused", SIZES)
 
 
 async def test_an_owner_invites_changes_and_removes_with_keys_alone_and_without_script(scene: Scene) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -20,6 +21,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 import uvicorn
+from argon2 import PasswordHasher
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -37,9 +39,19 @@ from app.store.control.tenants import Tenant
 from app.store.control.users import User
 from app.store.database import Database
 from tests.identity import sealer_of_tests
+from tests.ports import NO_TLS
 
 PASSWORD = "four plain words together"
 CALLBACK = "http://127.0.0.1:49152/callback"
+
+
+@pytest.fixture(autouse=True)
+def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same keys of passwords at the least cost: at their own, half of the time here would go into them."""
+    monkeypatch.setattr(
+        "app.oauth.login.passwords.PasswordHasher",
+        partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1),
+    )
 
 
 @dataclass
@@ -302,7 +314,7 @@ async def open_life(make_person: Callable[..., Any]) -> AsyncIterator[Callable[.
     browsers: list[httpx2.AsyncClient] = []
 
     async def opened(gateway: Gateway, person: Person | None = None, *, signed_in: bool = True, **kind: Any) -> Life:
-        browser = httpx2.AsyncClient(trust_env=False, timeout=20)
+        browser = httpx2.AsyncClient(trust_env=False, timeout=20, verify=NO_TLS)
         browsers.append(browser)
         life = Life(gateway, browser, person or await make_person(gateway, **kind))
         if signed_in:
@@ -329,7 +341,3 @@ async def life(gateway: Gateway, open_life: Callable[..., Any]) -> Life:
 
 async def link_for(gateway: Gateway, person: Person) -> str:
     return await issue_sign_in_link(gateway.main, person.user.id, gateway.address)
-
-
-def chromium() -> Path:
-    return Path("/usr/bin/chromium")

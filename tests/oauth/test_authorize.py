@@ -6,54 +6,47 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
 from tests.oauth.conftest import Life
 
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"client_id": None},
-        {"client_id": "gk1.made.up"},
-        {"client_id": "https://claude.ai/oauth/mcp-oauth-client-metadata"},
-        {"redirect_uri": "https://claude.ai.evil/x"},
-        {"redirect_uri": "https://claude.ai/api/mcp/auth_callback"},
-        {"redirect_uri": "http://127.0.0.1:49152/callback/"},
-        {"redirect_uri": "http://127.0.0.1:49152/callback#x"},
-        {"redirect_uri": "http://x@127.0.0.1:49152/callback"},
-        {"redirect_uri": "//evil.example"},
-        {"state": "x" * 5000},
-    ],
+UNTRUSTED: tuple[dict[str, Any], ...] = (
+    {"client_id": None},
+    {"client_id": "gk1.made.up"},
+    {"client_id": "https://claude.ai/oauth/mcp-oauth-client-metadata"},
+    {"redirect_uri": "https://claude.ai.evil/x"},
+    {"redirect_uri": "https://claude.ai/api/mcp/auth_callback"},
+    {"redirect_uri": "http://127.0.0.1:49152/callback/"},
+    {"redirect_uri": "http://127.0.0.1:49152/callback#x"},
+    {"redirect_uri": "http://x@127.0.0.1:49152/callback"},
+    {"redirect_uri": "//evil.example"},
+    {"state": "x" * 5000},
 )
-async def test_before_client_and_address_are_trusted_an_error_is_a_page(life: Life, changes: dict[str, Any]) -> None:
-    answer = await life.ask(**changes)
-    assert answer.status_code == 400
-    assert "location" not in answer.headers
-    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"response_type": None}, "invalid_request"),
-        ({"response_type": "token"}, "unsupported_response_type"),
-        ({"response_mode": "fragment"}, "invalid_request"),
-        ({"code_challenge": None}, "invalid_request"),
-        ({"code_challenge": "short"}, "invalid_request"),
-        ({"code_challenge_method": "plain"}, "invalid_request"),
-        ({"code_challenge_method": None}, "invalid_request"),
-        ({"resource": "https://evil.example/mcp"}, "invalid_target"),
-        ({"scope": "openid email"}, "invalid_scope"),
-        ({"prompt": "none"}, "interaction_required"),
-        ({"request": "x"}, "request_not_supported"),
-        ({"request_uri": "https://evil.example/x"}, "request_uri_not_supported"),
-    ],
+TRUSTED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"response_type": None}, "invalid_request"),
+    ({"response_type": "token"}, "unsupported_response_type"),
+    ({"response_mode": "fragment"}, "invalid_request"),
+    ({"code_challenge": None}, "invalid_request"),
+    ({"code_challenge": "short"}, "invalid_request"),
+    ({"code_challenge_method": "plain"}, "invalid_request"),
+    ({"code_challenge_method": None}, "invalid_request"),
+    ({"resource": "https://evil.example/mcp"}, "invalid_target"),
+    ({"scope": "openid email"}, "invalid_scope"),
+    ({"prompt": "none"}, "interaction_required"),
+    ({"request": "x"}, "request_not_supported"),
+    ({"request_uri": "https://evil.example/x"}, "request_uri_not_supported"),
 )
-async def test_later_errors_go_back_to_the_client_with_state_and_issuer(
-    life: Life, changes: dict[str, Any], error: str
-) -> None:
-    assert life.returned(await life.ask(**changes))["error"] == error
+
+
+async def test_before_client_and_address_are_trusted_an_error_is_a_page(life: Life) -> None:
+    for changes in UNTRUSTED:
+        answer = await life.ask(**changes)
+        assert answer.status_code == 400, changes
+        assert "location" not in answer.headers
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_later_errors_go_back_to_the_client_with_state_and_issuer(life: Life) -> None:
+    for changes, error in TRUSTED:
+        assert life.returned(await life.ask(**changes))["error"] == error, changes
 
 
 async def test_a_repeated_parameter_is_refused(life: Life) -> None:

@@ -209,11 +209,12 @@ async def test_a_question_is_answered_once(life: Life) -> None:
     assert (again.status_code, "location" in again.headers) == (400, False)
 
 
-@pytest.mark.parametrize("token", [[], [""], ["x" * 43]])
-async def test_a_post_without_the_token_of_this_form_and_browser_changes_nothing(life: Life, token: list[str]) -> None:
+async def test_a_post_without_the_token_of_this_form_and_browser_changes_nothing(life: Life) -> None:
     page = await life.to_consent()
-    refused = await life.answer(page, csrf=token)
-    assert (refused.status_code, "location" in refused.headers) == (403, False)
+    tokens: tuple[list[str], ...] = ([], [""], ["x" * 43])
+    for token in tokens:
+        refused = await life.answer(page, csrf=token)
+        assert (refused.status_code, "location" in refused.headers) == (403, False)
     assert life.returned(await life.answer(page))["code"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,10 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from mcp.client.auth import OAuthClientProvider, TokenStorage
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser
 from pydantic import AnyUrl
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,10 +20,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.context import Role
-from tests.oauth.conftest import PASSWORD, Gateway, Life, chromium, form_of, link_for, serving
-
-SHOTS = os.environ.get("GRAPHKEEP_TEST_SCREENSHOTS")
-SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 375, "height": 740}}
+from tests.browser import inspect
+from tests.oauth.conftest import PASSWORD, Gateway, Life, form_of, link_for, serving
 
 
 @asynccontextmanager
@@ -39,28 +35,6 @@ async def client_callback() -> AsyncIterator[tuple[str, asyncio.Queue[dict[str, 
 
     async with serving(Starlette(routes=[Route("/callback", callback)])) as port:
         yield f"http://127.0.0.1:{port}/callback", received
-
-
-@pytest.fixture
-async def chrome() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield browser
-        await browser.close()
-
-
-async def inspect(page: Page, name: str) -> None:
-    """No finding of axe, nothing wider than the screen, in every size and scheme."""
-    for size, viewport in SIZES.items():
-        for scheme in ("light", "dark"):
-            await page.set_viewport_size(viewport)
-            await page.emulate_media(color_scheme=scheme)
-            if SHOTS:
-                await page.screenshot(path=f"{SHOTS}/{name}-{size}-{scheme}.png", full_page=True)
-            wide = await page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-            assert not wide, f"{name} is wider than a {size}"
-            found = await Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
 
 
 async def test_a_person_signs_in_by_link_sets_a_password_and_consents_in_a_real_browser(

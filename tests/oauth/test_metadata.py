@@ -11,9 +11,10 @@ from app.oauth.rfc9728 import is_resource
 from tests.oauth.conftest import Life
 
 
-@pytest.mark.parametrize("path", ["", "/mcp"])
-async def test_the_authorization_server_describes_itself(life: Life, path: str) -> None:
-    answer = await life.browser.get(f"{life.address}/.well-known/oauth-authorization-server{path}")
+async def test_the_authorization_server_describes_itself(life: Life) -> None:
+    known = f"{life.address}/.well-known/oauth-authorization-server"
+    answer = await life.browser.get(known)
+    assert (await life.browser.get(f"{known}/mcp")).content == answer.content
     document = answer.json()
     assert document["issuer"] == life.address
     for name in ("authorization", "token", "registration", "revocation", "introspection"):
@@ -33,18 +34,20 @@ async def test_the_authorization_server_describes_itself(life: Life, path: str) 
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
-@pytest.mark.parametrize("path", ["", "/mcp"])
-async def test_the_resource_is_published_byte_for_byte(life: Life, path: str) -> None:
-    document = (await life.browser.get(f"{life.address}/.well-known/oauth-protected-resource{path}")).json()
+async def test_the_resource_is_published_byte_for_byte(life: Life) -> None:
+    known = f"{life.address}/.well-known/oauth-protected-resource"
+    answer = await life.browser.get(known)
+    assert (await life.browser.get(f"{known}/mcp")).content == answer.content
+    document = answer.json()
     assert document["resource"] == f"{life.address}/mcp"
     assert document["authorization_servers"] == [life.address]
     assert "offline_access" not in document["scopes_supported"]
     assert "admin" not in document["scopes_supported"]
 
 
-@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/.well-known/openid-configuration/mcp"])
-async def test_there_is_no_half_openid_document(life: Life, path: str) -> None:
-    assert (await life.browser.get(life.address + path)).status_code == 404
+async def test_there_is_no_half_openid_document(life: Life) -> None:
+    for path in ("/.well-known/openid-configuration", "/.well-known/openid-configuration/mcp"):
+        assert (await life.browser.get(life.address + path)).status_code == 404
 
 
 async def test_every_address_that_the_documents_name_answers(life: Life) -> None:

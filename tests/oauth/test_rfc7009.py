@@ -28,10 +28,10 @@ async def test_either_token_ends_the_grant(life: Life, database: Database, kind:
     assert (RevocationKind.GRANT, grant) in {(entry.kind, entry.key) for entry in revoked}
 
 
-@pytest.mark.parametrize("token", ["nothing", "a.b.c", "é" * 40, "eyJhbGciOiJub25lIn0.e30.", "x" * 9000])
-async def test_a_token_that_is_none_changes_nothing_and_is_no_error(life: Life, token: str) -> None:
+async def test_a_token_that_is_none_changes_nothing_and_is_no_error(life: Life) -> None:
     tokens = await life.tokens()
-    assert (await revoke(life, token)).status_code == 200
+    for token in ("nothing", "a.b.c", "é" * 40, "eyJhbGciOiJub25lIn0.e30.", "x" * 9000):
+        assert (await revoke(life, token)).status_code == 200, token
     assert (await life.refresh(tokens["refresh_token"])).status_code == 200
 
 

@@ -123,12 +123,11 @@ async def test_the_answer_is_complete_and_never_stored(life: Life) -> None:
     assert body["application_type"] == "native"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"nope", b'"x"', b"[" * 60_000, b"\xff"])
-async def test_a_body_that_is_no_object_is_refused(life: Life, body: bytes) -> None:
-    answer = await life.browser.post(
-        f"{life.address}/register", content=body, headers={"Content-Type": "application/json"}
-    )
-    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_client_metadata")
+async def test_a_body_that_is_no_object_is_refused(life: Life) -> None:
+    headers = {"Content-Type": "application/json"}
+    for body in (b"", b"[]", b"nope", b'"x"', b"[" * 60_000, b"\xff"):
+        answer = await life.browser.post(f"{life.address}/register", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_client_metadata"), body[:9]
 
 
 async def test_a_flood_of_registrations_stores_nothing(life: Life, database: Database) -> None:

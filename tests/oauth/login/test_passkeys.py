@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, CDPSession, Page, async_playwright
+from playwright.async_api import Browser, CDPSession, Page
 
 from app.context import Role
 from app.oauth.login.invitations import Invitations
@@ -16,7 +15,7 @@ from app.oauth.login.passkeys import possible
 from app.oauth.login.recovery import RecoveryCodes
 from app.store.database import Database
 from app.store.statement import statement
-from tests.oauth.conftest import Gateway, Life, chromium, form_of, link_for
+from tests.oauth.conftest import Gateway, Life, form_of, link_for
 
 WIND_ON = statement(
     "tests.wind_passkey_on",
@@ -24,14 +23,6 @@ WIND_ON = statement(
     writes=True,
     control=True,
 )
-
-
-@pytest_asyncio.fixture(scope="module")
-async def chrome() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield browser
-        await browser.close()
 
 
 @pytest.fixture
