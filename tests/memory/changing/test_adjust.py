@@ -23,7 +23,7 @@ USES = {"from_name": "Ann", "to_name": "Vim", "relation": "USES"}
 @pytest.mark.shows("graph_boost", 1, 2, 8)
 async def test_a_boost_adds_its_amount_and_counts_as_confirmed_now(agent: Agent, database: Database) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=0.6)
-    await backdate(database, agent, 10)
+    await backdate(database, agent, 0.9)
     before = (await agent.edges("Ann"))["ann", "USES", "vim"]
     answer = await do(agent, "graph_boost", **USES)
     assert (answer["previous_weight"], answer["new_weight"]) == (0.6, 0.75)
@@ -38,7 +38,7 @@ async def test_a_boost_adds_its_amount_and_counts_as_confirmed_now(agent: Agent,
 async def test_a_weakened_relation_is_as_old_as_before(agent: Agent, database: Database) -> None:
     """W-M18: weakening does not refresh the moment from which a relation fades."""
     await agent.relate("Ann", "USES", "Vim", weight=0.7)
-    await backdate(database, agent, 10)
+    await backdate(database, agent, 0.9)
     before = (await agent.edges("Ann"))["ann", "USES", "vim"]["last_confirmed"]
     answer = await do(agent, "graph_weaken", **USES)
     assert (answer["previous_weight"], answer["new_weight"], answer["pruned"]) == (0.7, 0.5, False)
