@@ -15,6 +15,7 @@ __all__ = ["LONGEST", "ordered"]
 ROOT = Path(__file__).parent
 
 LONGEST: Final = (
+    "store/compacting/test_compact.py",
     "cli/test_dev.py",
     "e2e/test_first_connection.py",
     "e2e/test_database_away.py",
@@ -25,6 +26,7 @@ LONGEST: Final = (
     "isolation/test_foreign_writes.py",
     "isolation/test_interleavings.py",
     "e2e/test_lives.py",
+    "store/test_planning.py",
     "attacks/test_fuzz.py",
     "conformance/test_running_gateway.py",
     "graph/test_search.py",

@@ -11,7 +11,7 @@ from typing import Final
 from app.context import Deadline, Scope, TenantRules, layer_name
 from app.errors import CallError, InvalidInput, QuotaExceeded
 from app.graph.vocabulary import ENTITY_TYPES, RELATIONS
-from app.memory.queries import COUNT_ENTITIES, COUNT_RELATIONS
+from app.memory.figures.queries import COUNT_ENTITIES, COUNT_RELATIONS
 from app.settings import LimitSettings
 from app.store.database import TenantSession
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.contract import Call
+from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER
 from app.memory.kept import Reader
 from app.memory.pending import pending
-from app.memory.queries import STATS, STATS_OF_ONE_LAYER
 from app.store.database import Database
 from app.store.schema import VERSION
 

@@ -342,7 +342,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any], str]:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(call=calls())
 async def test_any_json_is_answered(caller: Caller, call: tuple[str, dict[str, Any], str]) -> None:

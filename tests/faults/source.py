@@ -69,7 +69,7 @@ SOURCE_FAULTS = (
         "files, queue, log and counts of the host shared by all tenants",
         (
             "ingest/test_service.py::test_a_path_is_for_operators_and_only_below_an_allowed_folder",
-            "ingest/test_service.py::test_a_transcript_is_found_by_session_or_the_last_part_of_a_path",
+            "ingest/test_reading.py::test_a_transcript_is_found_by_session_or_the_last_part_of_a_path",
             "memory/moving/test_export.py::test_only_ones_own_older_exports_of_readable_layers_are_counted_and_pruned",
             "memory/runs/test_runs.py::test_what_is_reported_is_stored_with_what_the_gateway_knows",
             "memory/analysis/test_context.py::test_only_the_tenants_own_runs_and_work_are_told",
@@ -277,7 +277,7 @@ SOURCE_FAULTS = (
         "formats judged by five lines, resumed sessions unseen, a manifest written by hand",
         (
             "ingest/test_transcripts.py::test_the_first_messages_decide_the_format_not_the_first_lines",
-            "ingest/test_service.py::test_a_session_that_went_on_takes_the_place_of_its_beginning",
+            "ingest/test_intake.py::test_a_session_that_went_on_takes_the_place_of_its_beginning",
             "memory/runs/test_runs.py::test_a_watermark_never_moves_back_and_a_repeated_report_counts_once",
         ),
     ),

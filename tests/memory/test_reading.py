@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.errors import InvalidInput
+from app.memory.figures.queries import COUNT_ENTITIES, COUNT_RELATIONS, STATS
 from app.memory.queries import (
     AFFINITY,
-    COUNT_ENTITIES,
-    COUNT_RELATIONS,
     DETAILS,
     ENTITY,
     EXPANSION,
@@ -17,7 +16,6 @@ from app.memory.queries import (
     PAGE,
     PICKED,
     READ_ENDS,
-    STATS,
     WIDE_NEIGHBOURHOOD,
     WRITE,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.memory.queries import STATS, STATS_OF_ONE_LAYER
+from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER
 from tests.memory.conftest import Agent
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import app.graph.queries  # registers its statements
-import app.memory.queries
+import app.memory.figures.queries
 from app.main import ROOMS
 from app.memory.tools import TOOLS
 from app.store.database import Database
@@ -32,7 +32,7 @@ def test_every_parameter_of_a_tools_statement_has_an_example():
 async def test_every_statement_of_the_tools_runs_and_leaves_nothing(database: Database, open_session):
     await ensure_vector_index(database, 384)
     assert await plan_ahead(database, ROOMS) + await plan_ahead(database, ROOMS, dimension=384) >= len(_of_tools()) > 10
-    rows = await open_session(NOBODY, layers=(NOBODY,)).read(app.memory.queries.COUNT_ENTITIES)
+    rows = await open_session(NOBODY, layers=(NOBODY,)).read(app.memory.figures.queries.COUNT_ENTITIES)
     assert rows == []
 
 

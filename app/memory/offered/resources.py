@@ -10,7 +10,7 @@ from app.errors import NotFound
 from app.graph.vocabulary import ENTITY_TYPES, RELATIONS
 from app.memory.analysis.context import build_context
 from app.memory.analysis.schemas import ContextInput
-from app.memory.queries import STATS
+from app.memory.figures.queries import STATS
 from app.memory.runs.lease import readable
 from app.memory.runs.shown import when
 from app.memory.schemas import EntitiesInput, QueryInput
