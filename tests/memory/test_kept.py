@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from app.context import Scope
 from app.memory import kept
 from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER
 from app.memory.kept import Kept
@@ -75,42 +73,3 @@ async def test_what_another_gateway_wrote_is_seen_after_a_while_and_little_is_ke
     assert await read(STATS_OF_ONE_LAYER) is not first, "only the newest reading was kept"
     again = await read(STATS_OF_ONE_LAYER)
     assert await read(STATS_OF_ONE_LAYER) is not again, "its time was over"
-
-
-class _Says:
-    """A session whose every reading is one text, as callers may have stored it."""
-
-    commits = 0
-
-    def __init__(self, tenant: str, text: str) -> None:
-        self.scope = Scope(tenant, ("",), (), None, "user")
-        self._text = text
-
-    async def read(self, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
-        return [{"text": self._text}]
-
-
-async def test_what_is_kept_has_a_bound_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 readings of a tenant that stores long texts were gigabytes."""
-    monkeypatch.setattr(kept, "_ROOM", 30_000)
-    held = Kept()
-    for number in range(10):
-        await held.reader(_Says(f"t{number}", "x" * 10_000))(STATS)  # type: ignore[arg-type]
-    assert len(held._readings) == 2
-    assert held._size == sum(reading.size for reading in held._readings.values()) < 30_000
-    await held.reader(_Says("large", "x" * 40_000))(STATS)  # type: ignore[arg-type]
-    assert (len(held._readings), held._size) == (0, 0)
-
-
-async def test_nothing_stays_longer_than_its_time_though_nobody_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a tenant that was erased nothing more is asked for: its readings lay there until 2,000 others had come."""
-    monkeypatch.setattr(kept, "LONGEST_SECONDS", 0.02)
-    held = Kept()
-    for tenant in ("first", "second"):
-        await held.reader(_Says(tenant, "x"))(STATS)  # type: ignore[arg-type]
-        await asyncio.sleep(0)
-    async with asyncio.timeout(5):
-        while held._readings:  # noqa: ASYNC110 - a timer of the loop, which nobody can be told of
-            await asyncio.sleep(0.005)
-    assert held._size == 0
-    assert held._sweep is None
