@@ -346,7 +346,7 @@ class IngestSettings(_Room):
     )
     convert_seconds: float = Field(default=120, gt=0, description="Longest conversion of one document, seconds.")
     convert_megabytes: int = Field(
-        default=4096, ge=512, description="Address space of the converter's process, MiB; about a tenth is used."
+        default=2048, ge=512, description="Address space of the converter's process, MiB; about a quarter is used."
     )
     claim_seconds: float = Field(
         default=1800, gt=0, description="Time that a run has for a document it claimed before another may, seconds."
