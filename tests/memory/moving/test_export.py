@@ -133,6 +133,15 @@ def test_a_file_is_found_only_by_who_made_it_and_may_read_all_of_it(tmp_path: Pa
         assert Exports(tmp_path, "user", ("", "work")).find(name) is None
 
 
+def test_a_file_of_many_layers_is_found_too(tmp_path: Path) -> None:
+    layers = [f"{number:04}{'x' * 60}" for number in range(1100)]
+    unfinished = Exports(tmp_path, "user", layers).begin(None)
+    unfinished.write(orjson.dumps({"layers": layers}) + b"\n")
+    unfinished.finish()
+    assert Exports(tmp_path, "user", layers).find(unfinished.name) is not None
+    assert Exports(tmp_path, "user", layers[1:]).find(unfinished.name) is None
+
+
 @pytest.mark.shows("graph_export", 9)
 async def test_layers_that_the_caller_may_not_read_are_not_in_the_file(service: MemoryService, tenant: str) -> None:
     await learn(service, tenant)
