@@ -15,6 +15,7 @@ from app.ingest.intake import Incoming, Intake
 from app.ingest.meta import Meta
 from app.ingest.names import INLINE, file_type
 from app.ingest.reading import Reading
+from app.ingest.reach import sender
 from app.ingest.schemas import INLINE_BYTES, IngestInput, TranscriptInput
 from app.ingest.worker import Worker
 from app.settings import Settings
@@ -72,7 +73,8 @@ class IngestService:
             incoming = await self._from_path(call, arguments.file_path, meta)
         else:
             incoming = await self._inline(call, arguments, meta)
-        item = (await self.intake.accept(call.scope, [incoming], idempotency=idempotency))[0]
+        own = sender(call.principal)
+        item = (await self.intake.accept(call.scope, [incoming], sender=own, idempotency=idempotency))[0]
         return {"action": "queued", "destination": f"pending/{item['file']}", **item}
 
     async def _inline(self, call: Call, arguments: IngestInput, meta: Meta) -> Incoming:
