@@ -67,6 +67,7 @@ async def test_a_session_that_went_on_takes_the_place_of_its_beginning(agent: Ag
     assert len(agent.files()) == 1
 
 
+@pytest.mark.shows("graph_ingest", 17)
 async def test_who_may_only_send_learns_takes_and_replaces_nothing_of_anothers_transcript(agent: Agent) -> None:
     """Byte by byte a guessed beginning would tell what another said; a longer one would put it away."""
     theirs = await agent.send("s-1.jsonl", talk("a", "b"))
