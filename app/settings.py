@@ -156,6 +156,11 @@ class StoreSettings(_Room):
     undo_days: int = Field(
         default=30, ge=1, le=3650, description="Time in which a merge, a deletion or the like can be undone, days."
     )
+    undo_bytes: int = Field(
+        default=256 * 1024 * 1024,
+        ge=16 * 1024 * 1024,
+        description="Bytes of one tenant's changes that can be undone; beyond that the oldest can no longer be.",
+    )
 
 
 class OAuthSettings(_Room):
