@@ -15,7 +15,6 @@ __all__ = ["LONGEST", "ordered"]
 ROOT = Path(__file__).parent
 
 LONGEST: Final = (
-    "store/compacting/test_compact.py",
     "cli/test_dev.py",
     "e2e/test_first_connection.py",
     "e2e/test_database_away.py",

@@ -145,6 +145,7 @@ async def test_the_turns_that_answer_a_question_are_found_better_than_by_any_bas
         assert facts.ten >= best  # a small conversation leaves less to find
 
 
+@pytest.mark.soak
 async def test_entities_of_every_type_in_the_way_keep_the_turns_found(
     memory: Memory, show: Callable[[str], None]
 ) -> None:

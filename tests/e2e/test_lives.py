@@ -37,6 +37,7 @@ async def test_ten_lives_over_restarts_and_two_replicas(
     show(told(lives, time.monotonic() - began))
 
 
+@pytest.mark.soak
 async def test_a_life_over_real_processes_that_are_stopped_and_killed(
     neo4j_server: Server, database: Database, tmp_path: Path, show: Callable[[str], None]
 ) -> None:

@@ -111,6 +111,7 @@ async def killed_while(word: str, home: Path) -> None:
     await process.wait()
 
 
+@pytest.mark.soak
 async def test_what_was_erased_is_in_no_file_of_the_new_store_and_the_rest_is_as_it_was(tmp_path):
     async with running(tmp_path) as database:
         await migrate(database)
