@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 __all__ = [
     "EVERY_LAYER",
     "NO_RULES",
+    "OVERRUN_SECONDS",
     "SCOPES",
     "TENANT_WIDE",
     "TENANT_WIDE_NAME",
@@ -29,6 +31,9 @@ TENANT_WIDE: Final = ""
 
 TENANT_WIDE_NAME: Final = "tenant"
 """The same layer, as people write it."""
+
+OVERRUN_SECONDS: Final = 5.0
+"""How long after its deadline a call may still hold its slot: a client that reads slowly must not keep it."""
 
 EVERY_LAYER: Final = "*"
 """In a grant: every layer of the tenant, later ones too (partition rule 3)."""
@@ -183,10 +188,12 @@ class RequestContext:
     principal: Principal | None = None
     tool: str | None = None
     deadline: Deadline | None = None
+    again: Callable[[], Principal] | None = None
+    """Judges the caller's token anew, for a request that took long to arrive; raises what the stages refuse with."""
 
-    def identified(self, principal: Principal) -> RequestContext:
+    def identified(self, principal: Principal, again: Callable[[], Principal] | None = None) -> RequestContext:
         """The same request, its caller known."""
-        return replace(self, principal=principal)
+        return replace(self, principal=principal, again=again)
 
     def calling(self, tool: str | None) -> RequestContext:
         """The same request, its tool known."""

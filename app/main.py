@@ -31,6 +31,7 @@ from app.ingest.http import PREFIX, UploadTool, raised
 from app.ingest.http import routes as upload_routes
 from app.ingest.service import IngestService
 from app.ingest.tools import TOOLS as INGEST
+from app.limits.downloads import LimitDownloads
 from app.limits.limit import Limit
 from app.limits.limits import Limits
 from app.limits.uploads import LimitUploads
@@ -118,7 +119,8 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
         read = partial(Limit, limits=services.limits, tool_of=staged, refuse=raised, metrics=metrics)
         ingest = guarded(PREFIX, upload, sent, pages(upload_routes(services.ingest)))
         waiting = guarded(PENDING, reading, read, PendingRoute(services.memory))
-        exports = guarded(EXPORTS, reading, read, ExportFiles(services.memory))
+        fetched = partial(LimitDownloads, limits=services.limits, tool=READING, metrics=metrics)
+        exports = guarded(EXPORTS, reading, fetched, ExportFiles(services.memory))
         health = Health(_checks(services), stopping=lambda: services.instruments.drain.stopping)
         oauth = Gate(
             pages([*routes(services.authorization), *console_routes(services.console)]),

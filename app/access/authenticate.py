@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -52,7 +53,8 @@ class Authenticate:
         except CallError as error:
             await _failed(scope, error)(scope, receive, send)
         else:
-            await self._app(with_context(scope, context.identified(principal)), receive, send)
+            again = partial(self._verifier.verify, token, context.address)
+            await self._app(with_context(scope, context.identified(principal, again)), receive, send)
 
     def _unidentified(self, scope: Scope) -> ASGIApp:
         address = context_of(scope).address

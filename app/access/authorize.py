@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +14,7 @@ from app.access.snapshot import Snapshot
 from app.context import Principal
 from app.contract import Tool
 from app.edge.answers import problem
-from app.edge.context import context_of
+from app.edge.context import context_of, with_context
 from app.errors import CallError, Forbidden, InsufficientScope, Overloaded
 from app.store.control.tenants import TenantState
 
@@ -70,8 +71,26 @@ class Authorize:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the call pass, or refuse it."""
-        answer = self._answer(scope) if scope["type"] == "http" else None
-        await (answer or self._app)(scope, receive, send)
+        if scope["type"] == "http":
+            answer = self._answer(scope)
+            await (answer or self._app)(self._asking(scope), receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _asking(self, scope: Scope) -> Scope:
+        """The same request; where its token is judged anew, what is asked here is asked again too."""
+        context = context_of(scope)
+        tool = None if context.tool is None else self._tool_named(context.tool)
+        verify = context.again
+        if tool is None or verify is None:
+            return scope
+
+        def again() -> Principal:
+            principal = verify()
+            check_tool(tool, principal, self._snapshot)
+            return principal
+
+        return with_context(scope, replace(context, again=again))
 
     def _answer(self, scope: Scope) -> ASGIApp | None:
         context = context_of(scope)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from app.context import OVERRUN_SECONDS
 from app.errors import CallError, Conflict
 from app.oauth.vault import Vault
 from app.settings import Settings
@@ -108,7 +109,8 @@ class Erasing:
         """Until no call is under way that was let in before every replica knew of the deletion."""
         if not self._alone:
             limits = self._settings.limits
-            await asyncio.sleep(_FOLLOW_SECONDS + max(limits.write_seconds, limits.whole_graph_seconds))
+            longest = max(limits.write_seconds, limits.whole_graph_seconds)
+            await asyncio.sleep(_FOLLOW_SECONDS + longest + OVERRUN_SECONDS)
 
     async def _erase(self, tenant: Tenant) -> dict[str, Any]:
         moves = [left.data for left in await Moves(self._control).of_tenant(tenant.id)]

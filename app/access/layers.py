@@ -12,7 +12,15 @@ from app.context import SCOPES, TENANT_WIDE, Principal, Role, Scope, layer_from_
 from app.contract import Tool
 from app.errors import Forbidden, InsufficientScope, InvalidInput
 
-__all__ = ["ADMIN_SCOPE", "allowed_scopes", "refuse_unreachable", "require_scope", "scope_for", "visible"]
+__all__ = [
+    "ADMIN_SCOPE",
+    "allowed_scopes",
+    "refuse_unreachable",
+    "require_operator",
+    "require_scope",
+    "scope_for",
+    "visible",
+]
 
 ADMIN_SCOPE: Final = "admin"
 WRITE_SUFFIX: Final = ":write"
@@ -63,6 +71,23 @@ def require_scope(tool: Tool, principal: Principal) -> None:
             f"{tool.name} needs the scope {tool.scope}, which this connection was not granted; connect again and "
             "allow it. Nothing was applied.",
             scopes=principal.grant.scopes | {tool.scope},
+        )
+
+
+def require_operator(principal: Principal, what: str, instead: str) -> None:
+    """Let pass an argument or tool of operators: a grant for the admin tenant that has the scope ``admin``.
+
+    Raises:
+        Forbidden: the caller is no operator; ``instead`` says what others do.
+        InsufficientScope: the connection was not granted ``admin``.
+    """
+    if not principal.operator:
+        raise Forbidden(f"{what} is for the operators of this gateway. {instead} Nothing was applied.")
+    if ADMIN_SCOPE not in principal.grant.scopes:
+        raise InsufficientScope(
+            f"{what} needs the scope {ADMIN_SCOPE}, which this connection was not granted; connect again and allow it. "
+            "Nothing was applied.",
+            scopes=principal.grant.scopes | {ADMIN_SCOPE},
         )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,9 @@ FRESH_SECONDS: Final = 5.0
 READ_SECONDS: Final = 4.0
 SNAPSHOT_FILE: Final = "snapshot.sealed"
 PURPOSE: Final = "snapshot"
+
+# What keeps the shared threads busy must not make the snapshot old: every call would be refused.
+_WRITER: Final = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
 
 log = structlog.get_logger("graphkeep.access")
 
@@ -143,5 +147,5 @@ class Snapshot:
             return
         with contextlib.suppress(OSError):  # a full disk must not end verification; the next change tries again
             sealed = self._sealer.seal(view.dump(), PURPOSE).encode()
-            await asyncio.to_thread(write_private, self._file, sealed)
+            await asyncio.get_running_loop().run_in_executor(_WRITER, write_private, self._file, sealed)
             self._saved = view

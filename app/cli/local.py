@@ -54,7 +54,8 @@ def _protocol(services: Services, principal: Principal) -> LocalProtocol:
 
     @asynccontextmanager
     async def admit(envelope: Envelope, context: RequestContext) -> AsyncIterator[RequestContext]:
-        tool = services.registry.get(envelope.tool or "")
+        staged = envelope.staged or ""
+        tool = services.registry.get(staged) or services.offering.stage(staged)
         if tool is not None and context.principal is not None:
             check_tool(tool, context.principal, services.access.snapshot)
         async with services.limits.admit(context, tool) as admitted:

@@ -13,7 +13,7 @@ from app.access.service import accounts_of
 from app.cli.client.console import EX_CONFIG, require
 from app.cli.database import connected, own_server, reachable, running
 from app.context import layer_from_name
-from app.errors import InvalidInput, StartError
+from app.errors import CallError, InvalidInput, StartError
 from app.memory.moving.backup import back_up
 from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.importing import import_memory
@@ -75,26 +75,27 @@ class Movement:
     async def back_up(
         self, names: Sequence[str] | None, folder: Path, *, vectors: bool, shown: Shown
     ) -> dict[str, Any]:
-        """Back up these tenants, or all.
+        """Back up these tenants, or all: {"backups", "failed"}.
+
+        Of all, one that cannot be backed up keeps no other from it, and is in ``failed`` with the reason.
 
         Raises:
-            NotFound: no such tenant. StartError: the folder cannot be written to.
+            NotFound: no such tenant. StartError: the folder cannot be written to. CallError: one of these tenants
+                cannot be backed up.
         """
-        every = await self._accounts.tenants.all()
-        chosen = (
-            [tenant for tenant in every if tenant.state is not TenantState.DELETED]
-            if names is None
-            else [await self._accounts.tenant(name) for name in names]
-        )
-        try:
-            await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-            made = [await self._one(tenant, folder, vectors=vectors, shown=shown) for tenant in chosen]
-        except OSError as error:
-            raise StartError(
-                f"cannot write to the folder: {error.strerror}. No incomplete backup was left.",
-                exit_code=_CANNOT_CREATE,
-            ) from error
-        return {"backups": made}
+        made: list[dict[str, Any]] = []
+        failed: list[dict[str, Any]] = []
+        every = [tenant for tenant in await self._accounts.tenants.all() if tenant.state is not TenantState.DELETED]
+        chosen = every if names is None else [await self._accounts.tenant(name) for name in names]
+        await _made(folder)
+        for tenant in chosen:
+            try:
+                made.append(await self._one(tenant, folder, vectors=vectors, shown=shown))
+            except (CallError, StartError) as error:
+                if names is not None:
+                    raise
+                failed.append({"tenant": tenant.name, "error": str(error)})
+        return {"backups": made, "failed": failed}
 
     async def restore(
         self, file: Path, name: str, *, into_new: bool, replace: bool, ids: str, shown: Shown
@@ -169,13 +170,29 @@ class Movement:
         return done.holds, done.without_vector
 
     async def _one(self, tenant: Tenant, folder: Path, *, vectors: bool, shown: Shown) -> dict[str, Any]:
-        made = await back_up(self._database, tenant, folder, vectors=vectors, shown=shown)
+        try:
+            made = await back_up(self._database, tenant, folder, vectors=vectors, shown=shown)
+        except OSError as error:
+            raise _unwritable(error) from error
         figures = {**asdict(made.counts), "size_bytes": made.size, "sha256": made.sha256}
         return {"tenant": tenant.name, "file": str(made.path), **figures}
 
     async def _swept(self) -> None:
         """What an interrupted restore left is no obstacle to the next one."""
         await erase_leftovers(self._database, self._settings)
+
+
+async def _made(folder: Path) -> None:
+    try:
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: OSError) -> StartError:
+    return StartError(
+        f"cannot write to the folder: {error.strerror}. No incomplete backup was left.", exit_code=_CANNOT_CREATE
+    )
 
 
 async def _readable(file: Path) -> None:

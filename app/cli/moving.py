@@ -53,7 +53,10 @@ def backup(
     vectors: Annotated[bool, typer.Option(help="Keep the vectors, so that nothing has to be embedded again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a tenant's memory to a file of JSON lines, and read it back to be sure."""
+    """Write a tenant's memory to a file of JSON lines, and read it back to be sure.
+
+    With --all, a tenant that cannot be backed up keeps no other from it; the command then ends with the exit code 1.
+    """
     names = None if every else [tenant or "home"]
     found = _do(lambda movement: movement.back_up(names, folder, vectors=vectors, shown=_shown("backed up")))
     lines = [
@@ -61,7 +64,11 @@ def backup(
         f"sha256 {each['sha256']})"
         for each in found["backups"]
     ]
+    for each in found["failed"]:
+        note(f"{each['tenant']}: not backed up: {each['error']}")
     answer(found, "\n".join(lines), as_json)
+    if found["failed"]:
+        raise typer.Exit(1)
 
 
 def restore(

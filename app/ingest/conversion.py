@@ -49,6 +49,7 @@ async def convert(source: Path, name: str, folder: Path, settings: IngestSetting
             **{key: os.environ[key] for key in _KEPT if key in os.environ},
             "HOME": str(folder),
             "TMPDIR": str(folder),
+            "MALLOC_ARENA_MAX": "2",  # each reserves address space, and there are as many as processors otherwise
         },
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

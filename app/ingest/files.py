@@ -25,6 +25,7 @@ from app.errors import CallError, InvalidInput
 __all__ = ["Arrived", "Files", "Staged", "TooLargeFile", "allowed_file", "held", "prefix_hashes"]
 
 BUFFER: Final = 512 * 1024
+EMPTY_SECONDS: Final = 3600.0
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 
 
@@ -121,8 +122,12 @@ class Files:
         return self._tenant(tenant) / "parts"
 
     def keep(self, staged: Path, tenant: str, item: str) -> None:
-        """Make a file that has arrived the original of an item; its first name stays too, till it is removed."""
-        folder = self._made(self._item(tenant, item))
+        """Make a file that has arrived the original of an item; its first name stays too, till it is removed.
+
+        Raises:
+            FileNotFoundError: it was put away meanwhile, or all that is the tenant's was.
+        """
+        folder = self._below(self._item(tenant, item))
         os.link(staged, folder / "original")
         for changed in (folder, folder.parent):
             _settle(changed)
@@ -147,10 +152,12 @@ class Files:
         shutil.rmtree(self._item(tenant, item), ignore_errors=True)
 
     def scratch(self, tenant: str) -> Path:
-        """A folder of its own for one piece of work, on the same disk."""
-        folder = self._made(self.parts(tenant)) / f"{secrets.token_hex(12)}.work"
-        folder.mkdir(mode=0o700)
-        return folder
+        """A folder of its own for one piece of work, on the same disk.
+
+        Raises:
+            FileNotFoundError: nothing of the tenant is here.
+        """
+        return self._below(self.parts(tenant) / f"{secrets.token_hex(12)}.work")
 
     def forgotten(self, *, seconds: float) -> Iterator[tuple[str, str]]:
         """(tenant, item id) of folders untouched for that long: of those without a record, nothing was accepted."""
@@ -159,16 +166,25 @@ class Files:
                 yield folder.parents[2].name, folder.name
 
     def sweep_parts(self, *, seconds: float) -> None:
-        """Remove what never arrived whole, once it has not grown for that long."""
+        """Remove what never arrived whole, once it has not grown for that long; what never began after an hour."""
         for part in self._root.glob("*/ingest/parts/*"):
             if _age(part) > seconds:
                 shutil.rmtree(part, ignore_errors=True) if part.is_dir() else part.unlink(missing_ok=True)
+            elif part.suffix == ".bin" and _age(part) > EMPTY_SECONDS and _is_empty(part):
+                part.unlink(missing_ok=True)
+                part.with_suffix(".json").unlink(missing_ok=True)
 
     def _item(self, tenant: str, item: str) -> Path:
         return self._tenant(tenant) / "items" / _checked(item)
 
     def _tenant(self, tenant: str) -> Path:
         return self._root / _checked(tenant) / "ingest"
+
+    def _below(self, folder: Path) -> Path:
+        """Make ``folder`` and the one above, inside the tenant's own: that one, once erased, does not come back."""
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def _made(self, folder: Path) -> Path:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -249,3 +265,10 @@ def _age(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False

@@ -34,10 +34,9 @@ from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.multipart import Multipart
 from app.ingest.names import file_type
-from app.ingest.reach import sender
+from app.ingest.reach import sender, still_sending
 from app.ingest.service import IngestService
 from app.ingest.tus import Tus
-from app.store.control.standing import require_active
 
 __all__ = ["PREFIX", "UploadTool", "raised", "routes"]
 
@@ -111,7 +110,7 @@ class Uploads:
             staged.discard()
             raise
         incoming = Incoming(name, staged, meta, checksum)
-        return _answer(await self._service.intake.accept(scope, [incoming], standing=require_active), single=True)
+        return _answer(await self._accepted(request, scope, [incoming]), single=True)
 
     async def several(self, request: Request) -> Response:
         """The files of a form, all or none; its fields ``layer`` and ``meta`` (JSON) come first."""
@@ -128,7 +127,12 @@ class Uploads:
             if not form.files:
                 raise InvalidInput("the form has no file: send parts with a filename. Nothing was stored.")
             incoming = [Incoming(name, staged, meta) for name, staged in form.files]
-            return _answer(await self._service.intake.accept(scope, incoming, standing=require_active), single=False)
+            return _answer(await self._accepted(request, scope, incoming), single=False)
+
+    async def _accepted(self, request: Request, scope: Partition, incoming: list[Incoming]) -> list[dict[str, Any]]:
+        standing = still_sending(context_of(request.scope), scope.write_layer or "")
+        own = sender(_principal(request))
+        return await self._service.intake.accept(scope, incoming, sender=own, standing=standing)
 
     async def _known(self, scope: Partition, principal: Principal, name: str) -> Response:
         layers = [scope.write_layer or ""]

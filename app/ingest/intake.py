@@ -16,10 +16,11 @@ import orjson
 
 from app.context import Scope, layer_name
 from app.contract import Json
-from app.errors import CallError, InvalidInput, QuotaExceeded
+from app.errors import CallError, InvalidInput, NotFound, QuotaExceeded
 from app.ingest.files import Arrived, Files, Staged, prefix_hashes
 from app.ingest.meta import Meta, instant
 from app.ingest.names import FileType, Way, file_type
+from app.ingest.threads import in_thread
 from app.ingest.transcripts import examine
 from app.settings import IngestSettings
 from app.store.control.queue import (
@@ -65,7 +66,7 @@ class Incoming:
 class _Prepared:
     item: Item
     continued: list[Item]
-    """Shorter versions of the same transcript, whose bytes it begins with."""
+    """Shorter versions of the same transcript by the same sender, whose bytes it begins with."""
     held: Item | None = None
     """A longer version that holds all of it already."""
 
@@ -94,11 +95,14 @@ class Intake:
         scope: Scope,
         incoming: Sequence[Incoming],
         *,
+        sender: str | None,
         idempotency: Idempotency | None = None,
         standing: Standing = require_in_place,
     ) -> list[Json]:
         """Queue files, all or none; for each what stands in the queue now. The staged files are used up.
 
+        ``sender``: the subject whose items alone the caller may see, None for all (:func:`app.ingest.reach.sender`).
+        What another sent is then neither shown nor compared with. What another sent is never replaced.
         ``standing`` asks, when all is written, whether the tenant may still be given something: of what comes
         slowly with :func:`require_active`, since it may have begun before the tenant was erased.
 
@@ -115,8 +119,11 @@ class Intake:
                     raise Mismatch(
                         f"{each.name!r} did not arrive as it was sent (SHA-256). Nothing was stored; send it again."
                     )
-            prepared = [await self._prepared(scope, each, kind) for each, kind in zip(incoming, types, strict=True)]
-            return await self._queued(scope, prepared, [each.staged for each in incoming], idempotency, standing)
+            prepared = [
+                await self._prepared(scope, each, kind, sender) for each, kind in zip(incoming, types, strict=True)
+            ]
+            staged = [each.staged for each in incoming]
+            return await self._queued(scope, prepared, staged, sender, idempotency, standing)
         finally:
             for each in incoming:
                 each.staged.discard()
@@ -126,19 +133,26 @@ class Intake:
         scope: Scope,
         prepared: list[_Prepared],
         staged: Sequence[Staged | Arrived],
+        sender: str | None,
         idempotency: Idempotency | None,
         standing: Standing,
     ) -> list[Json]:
         ours = {each.item.id for each in prepared}
-        for each, arrived in zip(prepared, staged, strict=True):
-            await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
+        try:
+            for each, arrived in zip(prepared, staged, strict=True):
+                await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
+        except FileNotFoundError:
+            await self._drop(scope.tenant, ours)
+            raise NotFound(
+                "what was arriving was put away meanwhile; send it again from its beginning. Nothing was stored."
+            ) from None
         fresh: set[str] = set()
         dropped: set[str] = set()
 
         async def work(writing: Writing) -> Json:
             fresh.clear()
             dropped.clear()
-            shown = [await self._accept_one(writing, each, fresh, dropped) for each in prepared]
+            shown = [await self._accept_one(writing, each, sender, fresh, dropped) for each in prepared]
             await standing(writing, scope.tenant)
             self._within(await usage_in(writing, scope.tenant))  # behind its lock: no other call's files slip past
             return {"items": shown}
@@ -155,11 +169,13 @@ class Intake:
         items: list[Json] = answer["items"]
         return items
 
-    async def _accept_one(self, writing: Writing, each: _Prepared, fresh: set[str], dropped: set[str]) -> Json:
+    async def _accept_one(
+        self, writing: Writing, each: _Prepared, sender: str | None, fresh: set[str], dropped: set[str]
+    ) -> Json:
         held = each.held and await take_in(writing, each.held.tenant, [each.held.layer], each.held.id)
         if held is not None and held.stored and held.state != "failed":
             return _shown(held, created=False)
-        item, new = await accept_in(writing, each.item)
+        item, new = await accept_in(writing, each.item, sender=sender)
         if not new and not item.stored:  # the longer version that had taken its place was cancelled, or failed
             await change_in(writing, item.id, {"id": each.item.id, "stored": True})
             item = replace(item, id=each.item.id, stored=True)
@@ -188,13 +204,15 @@ class Intake:
         for item in items:
             await asyncio.to_thread(self._files.drop, tenant, item)
 
-    async def _prepared(self, scope: Scope, each: Incoming, kind: FileType) -> _Prepared:
-        item = await asyncio.to_thread(_item, scope, each, kind)
+    async def _prepared(self, scope: Scope, each: Incoming, kind: FileType, sender: str | None) -> _Prepared:
+        item = await in_thread(_item, scope, each, kind)
         if kind.way is not Way.TRANSCRIPT:
             return _Prepared(item, [])
-        versions = (await self._store.versions(scope.tenant, item.layer, item.name))[-TOO_MANY_VERSIONS:]
-        hashes = await asyncio.to_thread(prefix_hashes, each.staged.path, [old.size for old in versions])
-        continued = [old for old in versions if old.size < item.size and hashes.get(old.size) == old.sha256]
+        found = await self._store.versions(scope.tenant, item.layer, item.name, sender=sender)
+        versions = found[-TOO_MANY_VERSIONS:]
+        shorter = [old for old in versions if old.size < item.size and old.subject == item.subject]
+        hashes = await in_thread(prefix_hashes, each.staged.path, [old.size for old in shorter])
+        continued = [old for old in shorter if hashes.get(old.size) == old.sha256]
         for old in versions:
             if old.size > item.size and old.state != "failed" and await self._begins_with(old, item):
                 return _Prepared(item, [], held=old)
@@ -203,7 +221,7 @@ class Intake:
     async def _begins_with(self, old: Item, new: Item) -> bool:
         path = self._files.original(old.tenant, old.id)
         try:
-            hashes = await asyncio.to_thread(prefix_hashes, path, [new.size])
+            hashes = await in_thread(prefix_hashes, path, [new.size])
         except FileNotFoundError:
             return False
         return hashes.get(new.size) == new.sha256

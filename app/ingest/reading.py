@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from app.ingest.meta import instant
 from app.ingest.names import Way, file_type, session_file
 from app.ingest.reach import require_reading
 from app.ingest.schemas import IngestInput, TranscriptInput
+from app.ingest.threads import in_thread
 from app.ingest.transcripts import Place, page
 from app.store.control.queue import Item, QueueStore
 
@@ -26,7 +26,7 @@ __all__ = ["Reading"]
 
 MARGIN: Final = 8_000
 """Characters of an answer that are not the text itself."""
-SCAN_SECONDS: Final = 10.0
+SCAN_SECONDS: Final = 4.0
 
 
 class Reading:
@@ -51,7 +51,7 @@ class Reading:
         if arguments.cursor is not None:
             offset = int(Cursor.decode(arguments.cursor, call.scope, question, (float,)).position[0])
         try:
-            text, rest = await asyncio.to_thread(_text_page, path, max(0, offset), self._budget)
+            text, rest = await in_thread(_text_page, path, max(0, offset), self._budget)
         except FileNotFoundError:
             raise _gone() from None
         after = None if rest is None else Cursor((rest,)).encode(call.scope, question)
@@ -73,7 +73,7 @@ class Reading:
             offset, line, inside = (max(0, int(value)) for value in given[:3])
             place = Place(offset, line, inside, float(given[3]))
         try:
-            found = await asyncio.to_thread(
+            found = await in_thread(
                 page,
                 self._files.original(item.tenant, item.id),
                 place,

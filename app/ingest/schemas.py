@@ -12,6 +12,7 @@ from app.ingest.meta import Meta
 __all__ = ["INLINE_BYTES", "IngestAnswer", "IngestInput", "TranscriptAnswer", "TranscriptInput"]
 
 INLINE_BYTES = 2 * 1024 * 1024
+MOST_LEARNED = 10_000_000
 
 Action = Literal["queue", "status", "claim", "read", "complete", "fail", "retry", "cancel"]
 
@@ -30,8 +31,8 @@ class IngestInput(WriteArguments):
     meta: Meta | None = Field(default=None, description="queue; status: only the cursor of this session_id.")
     id: str | None = Field(default=None, max_length=80, description="The item; claim: this one, default the oldest.")
     lease: str | None = Field(default=None, max_length=80, description="complete, fail: what claim gave.")
-    entities: int | None = Field(default=None, ge=0, description="complete: how many were learned.")
-    edges: int | None = Field(default=None, ge=0, description="complete: how many were learned.")
+    entities: int | None = Field(default=None, ge=0, le=MOST_LEARNED, description="complete: how many were learned.")
+    edges: int | None = Field(default=None, ge=0, le=MOST_LEARNED, description="complete: how many were learned.")
     reason: str | None = Field(default=None, min_length=1, max_length=500, description="fail: why, in a sentence.")
     limit: int | None = Field(default=None, ge=1, le=200, description="status: rows (50); claim: items (1, at most 8).")
     cursor: str | None = Field(default=None, max_length=500, description="status, read: go on here.")

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from app.access.layers import require_operator
 from app.contract import Call
-from app.errors import Forbidden, InvalidInput
+from app.errors import InvalidInput
 from app.ingest.actions import Actions
 from app.ingest.files import Files, TooLargeFile, allowed_file
 from app.ingest.intake import Incoming, Intake
 from app.ingest.meta import Meta
 from app.ingest.names import INLINE, file_type
+from app.ingest.reach import sender
 from app.ingest.reading import Reading
 from app.ingest.schemas import INLINE_BYTES, IngestInput, TranscriptInput
 from app.ingest.worker import Worker
@@ -72,7 +74,8 @@ class IngestService:
             incoming = await self._from_path(call, arguments.file_path, meta)
         else:
             incoming = await self._inline(call, arguments, meta)
-        item = (await self.intake.accept(call.scope, [incoming], idempotency=idempotency))[0]
+        own = sender(call.principal)
+        item = (await self.intake.accept(call.scope, [incoming], sender=own, idempotency=idempotency))[0]
         return {"action": "queued", "destination": f"pending/{item['file']}", **item}
 
     async def _inline(self, call: Call, arguments: IngestInput, meta: Meta) -> Incoming:
@@ -95,11 +98,7 @@ class IngestService:
         return Incoming(name, staged, meta)
 
     async def _from_path(self, call: Call, given: str, meta: Meta) -> Incoming:
-        if not call.principal.operator:
-            raise Forbidden(
-                "file_path is for the operators of this gateway, whose files those are. Use content with file_name, or "
-                "PUT /ingest/{name}. Nothing was stored."
-            )
+        require_operator(call.principal, "file_path", "Use content with file_name, or PUT /ingest/{name}.")
         path = await asyncio.to_thread(allowed_file, given, self.settings.ingest_directories)
         file_type(path.name)
         staged = await asyncio.to_thread(self.files.stage, call.scope.tenant)

@@ -1,7 +1,8 @@
 """Transcripts of Claude Code: one JSON record a line, read as a stream; at no time is more than one line in memory.
 
 A line that is no record is counted and passed over, one longer than ``LONGEST_LINE`` is not even held. Which form the
-file has is decided by its first messages, however many records about other things stand before them.
+file has is decided by its first messages, however many records about other things stand before them. Nobody reads for
+longer than a clock allows, whatever a file is made of.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ AHEAD_SECONDS: Final = 24 * 3600.0
 """How far ahead of ours a sender's clock may be."""
 DECIDING: Final = 5
 """Messages that decide which form a file has."""
+MOST_BAD: Final = 10_000
+"""Lines that are no records, after which a file is taken for something else."""
+EXAMINE_SECONDS: Final = 10.0
+"""Of computing: on a busy machine a long session takes longer and is still one."""
 
 _SPOKEN: Final = ("user", "assistant", "system")
 _ROLES: Final = {"user": "human", "human": "human", "assistant": "assistant", "system": "system"}
@@ -95,11 +100,21 @@ class _Bad(Exception):
 
 
 def examine(path: Path) -> Facts:
-    """Read all of a transcript and count. Blocks: for a thread."""
+    """Read all of a transcript and count. Blocks: for a thread.
+
+    What is for the most part no transcript, or takes longer than ``EXAMINE_SECONDS``, is read no further: its form is
+    unknown, the counts are of what was read, and a warning says so.
+    """
     facts = Facts()
     deciding: list[bool] = []
+    until = time.thread_time() + EXAMINE_SECONDS
     with path.open("rb") as file:
         for number, _, line in _lines(file, 0):
+            if facts.bad_lines >= MOST_BAD or time.thread_time() > until:
+                facts.warnings.insert(0, f"Unrecognized transcript format: read up to line {facts.line_count} only")
+                return facts
+            if line == b"":
+                continue
             facts.line_count = number
             try:
                 message = _message(line)
@@ -132,11 +147,11 @@ def page(
         start, number = place.offset, place.line
         for number_, end, line in _lines(file, place.line):
             here = Place(start, number, place.inside if start == place.offset else 0, seen_at)
-            if number_ % 256 == 0 and time.monotonic() > until:
+            if start > place.offset and time.monotonic() > until:  # one line at least, or nobody would get further
                 found.rest = here
                 break
             start, number = end, number_
-            message = _quiet(line)
+            message = _quiet(line) if line != b"" else None
             if message is None:
                 continue
             seen_at = _at(message.timestamp) or seen_at
@@ -158,7 +173,7 @@ def page(
 
 
 def _lines(file: BinaryIO, number: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number among the lines that are not blank, byte after it, the line or None if it is too long)."""
+    """(number among the lines that are not blank, byte after it, the line: empty if blank, None if it is too long)."""
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
             while (more := file.readline(1024 * 1024)) and not more.endswith(b"\n"):
@@ -168,6 +183,8 @@ def _lines(file: BinaryIO, number: int) -> Iterator[tuple[int, int, bytes | None
         elif line.strip():
             number += 1
             yield number, file.tell(), line
+        else:
+            yield number, file.tell(), b""
 
 
 def _message(line: bytes | None) -> Message | None:

@@ -29,19 +29,20 @@ from app.context import Principal, layer_name
 from app.context import Scope as Partition
 from app.edge.answers import problem
 from app.edge.context import context_of
-from app.errors import Conflict, InternalError, InvalidInput, NotFound, QuotaExceeded
+from app.errors import Conflict, InternalError, InvalidInput, NotFound
 from app.ingest.files import Arrived, TooLargeFile, held
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.names import file_type
+from app.ingest.reach import sender, still_sending
 from app.ingest.service import IngestService
-from app.store.control.standing import require_active
+from app.ingest.threads import in_thread
 
 __all__ = ["Tus"]
 
 VERSION: Final = "1.0.0"
-OPEN: Final = 50
-"""Uploads of one tenant that may be under way."""
+OPEN: Final = 10
+"""Uploads of one person that may be under way; a further one ends the one that was fed least lately."""
 BUFFER: Final = 512 * 1024
 _ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 
@@ -57,6 +58,16 @@ class _Upload:
     length: int
     sha256: str | None
     meta: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An upload under way."""
+
+    id: str
+    subject: str
+    length: int
+    fed_at: float
 
 
 class Tus:
@@ -83,7 +94,7 @@ class Tus:
         upload = _Upload(
             secrets.token_hex(16), scope.subject, scope.write_layer or "", name, length, sha256, _meta(said)
         )
-        offset = await self._begin(scope, upload, continues)
+        offset = await self._begin(scope, upload, continues, sender(_principal(request)))
         headers = {"location": f"/ingest/uploads/{upload.id}", "upload-offset": str(offset)}
         return Response(status_code=201, headers=_tus(headers))
 
@@ -110,20 +121,21 @@ class Tus:
             headers=_tus({"upload-offset": str(size), "upload-length": str(upload.length), "cache-control": "no-store"})
         )
 
-    async def _begin(self, scope: Partition, upload: _Upload, continues: str | None) -> int:
+    async def _begin(self, scope: Partition, upload: _Upload, continues: str | None, own: str | None) -> int:
         parts = self._service.files.parts(scope.tenant)
-        begun = await asyncio.to_thread(lambda: _begun(parts))
-        if len(begun) >= OPEN:
-            raise QuotaExceeded(
-                f"{OPEN} uploads of this tenant are under way; finish or end (DELETE) some. Nothing was stored."
-            )
-        await self._service.intake.room(scope.tenant, upload.length + sum(begun))
+        begun = await asyncio.to_thread(_begun, parts)
+        mine = sorted((each for each in begun if each.subject == upload.subject), key=lambda each: each.fed_at)
+        ended = mine[: max(0, len(mine) - OPEN + 1)]
+        rest = sum(each.length for each in begun if each not in ended)
+        await self._service.intake.room(scope.tenant, upload.length + rest)
+        for each in ended:
+            await asyncio.to_thread(self._remove, scope.tenant, each.id)
         old = None
         if continues is not None:
-            item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name)
+            item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name, sender=own)
             if item is not None and item.sha256 == continues.lower() and item.size <= upload.length:
                 old = self._service.files.original(scope.tenant, item.id)
-        return await asyncio.to_thread(self._create, scope.tenant, upload, old)
+        return await in_thread(self._create, scope.tenant, upload, old)
 
     def _create(self, tenant: str, upload: _Upload, old: Path | None) -> int:
         staged = self._service.files.stage(tenant)
@@ -155,7 +167,7 @@ class Tus:
                     raise Conflict(f"this upload is at byte {size}, not {offset}; ask with HEAD. Nothing was stored.")
                 size = await _appended(request, descriptor, size, upload.length)
                 os.utime(path.with_suffix(".json"))  # it is kept for some days from now on
-                item = await self._finished(scope, upload, path) if size == upload.length else None
+                item = await self._finished(request, scope, upload, path) if size == upload.length else None
         except FileNotFoundError:
             raise _unknown() from None
         headers = {"upload-offset": str(size)}
@@ -163,12 +175,14 @@ class Tus:
             headers |= {"graphkeep-item": item["id"], "graphkeep-state": item["state"]}
         return Response(status_code=204, headers=_tus(headers))
 
-    async def _finished(self, scope: Partition, upload: _Upload, path: Path) -> dict[str, Any]:
-        digest = await asyncio.to_thread(_hash, path)
+    async def _finished(self, request: Request, scope: Partition, upload: _Upload, path: Path) -> dict[str, Any]:
+        digest = await in_thread(_hash, path)
         meta = Meta.model_validate_json(upload.meta)
         incoming = Incoming(upload.name, Arrived(path, upload.length, digest), meta, upload.sha256)
         try:
-            item = (await self._service.intake.accept(scope, [incoming], standing=require_active))[0]
+            standing = still_sending(context_of(request.scope), upload.layer)
+            own = sender(_principal(request))
+            item = (await self._service.intake.accept(scope, [incoming], sender=own, standing=standing))[0]
         except InvalidInput:
             await asyncio.to_thread(self._remove, scope.tenant, upload.id)
             raise
@@ -230,13 +244,14 @@ def _write(descriptor: int, content: bytes) -> int:
     return len(content)
 
 
-def _begun(parts: Path) -> list[int]:
-    """Lengths of the uploads under way."""
+def _begun(parts: Path) -> list[_Begun]:
+    """The uploads under way."""
     found = []
     for about in parts.glob("*.json"):
         try:
-            found.append(int(orjson.loads(about.read_bytes())["length"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            upload = _Upload(**orjson.loads(about.read_bytes()))
+            found.append(_Begun(upload.id, upload.subject, int(upload.length), about.stat().st_mtime))
+        except (OSError, ValueError, TypeError):
             continue
     return found
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.context import RequestContext
+from app.context import OVERRUN_SECONDS, RequestContext
 from app.contract import Tool
 from app.edge.context import context_of, with_context
 from app.edge.metrics import Metrics
@@ -16,9 +15,6 @@ from app.errors import CallError, DeadlineExceeded
 from app.limits.limits import Limits
 
 __all__ = ["Limit", "Refuse"]
-
-OVERRUN_SECONDS: Final = 5.0
-"""How long after its deadline a call may still hold its slot: a client that reads slowly must not keep it."""
 
 Refuse = Callable[[Scope, CallError, Tool | None], ASGIApp]
 """The answer to a refused call, in the form of the client's protocol era."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from app.context import Principal, RequestContext
 from app.contract import Cost, DeadlineClass, Tool
@@ -14,6 +15,9 @@ from app.limits.deadlines import Deadlines
 from app.settings import LimitSettings
 
 __all__ = ["Limits", "kind_of"]
+
+_DOWNLOADS: Final = 4
+"""Of one tenant, under way at once."""
 
 
 def kind_of(tool: Tool) -> Kind:
@@ -48,6 +52,13 @@ class Limits:
             wait=settings.queue_seconds,
             queue=max(1, settings.open_requests // 16),
         )
+        # Nor does a download, which waits for who reads it.
+        self.downloads = Bulkhead(
+            slots=dict.fromkeys(Kind, _DOWNLOADS),
+            total=max(_DOWNLOADS, settings.open_requests // 8),
+            wait=settings.queue_seconds,
+            queue=max(1, settings.open_requests // 16),
+        )
         self.deadlines = Deadlines(settings)
 
     @asynccontextmanager
@@ -78,6 +89,19 @@ class Limits:
             raise InternalError("an upload reached the limits without a principal")
         await self._spend(context.principal, tool)
         async with self.uploads.slot(context.principal.tenant, Kind.WRITE):
+            yield
+
+    @asynccontextmanager
+    async def download(self, context: RequestContext, tool: Tool) -> AsyncIterator[None]:
+        """Let a download, which costs what a call of ``tool`` does, run inside the block.
+
+        Raises:
+            RateLimited: the bucket is empty. Overloaded: no slot became free in time.
+        """
+        if context.principal is None:
+            raise InternalError("a download reached the limits without a principal")
+        await self._spend(context.principal, tool)
+        async with self.downloads.slot(context.principal.tenant, Kind.READ):
             yield
 
     async def close(self) -> None:

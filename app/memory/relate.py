@@ -35,7 +35,7 @@ from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, Writing
-from app.store.undo import Recording
+from app.store.undo import DEFAULT_RETENTION, Recording, Retention
 
 __all__ = ["relate"]
 
@@ -64,11 +64,11 @@ async def relate(
     arguments: RelateInput,
     memory: MemorySettings,
     *,
-    undo_days: int = 30,
+    retention: Retention = DEFAULT_RETENTION,
 ) -> Mapping[str, Any]:
     """Create or strengthen relations, and the entities at their ends; what has faded fades first.
 
-    Where older relations end by it, that can be undone for ``undo_days``.
+    Where older relations end by it, that can be undone for the days of ``retention``.
 
     Raises:
         InvalidInput: a rule is broken or a reference leads nowhere; nothing was applied.
@@ -83,7 +83,7 @@ async def relate(
     idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
     work = await resolved(session, plan, memory)
     vectors = Vectors(embedder, call.deadline)
-    recording = Recording(session.scope, call.tool, undo_days)
+    recording = Recording(session.scope, call.tool, retention)
     before = await _composed([(work.known[id_].own, entry) for id_, entry in work.involved().items()], vectors.key)
     await vectors.add(entity.passage for entity in before if not entity.embedded)
     for attempt in range(_ATTEMPTS):

@@ -18,6 +18,7 @@ from app.memory.stats import stats
 from app.memory.traverse import query
 from app.settings import Settings
 from app.store.database import Database, TenantSession
+from app.store.undo import Retention
 
 __all__ = ["MemoryService"]
 
@@ -34,12 +35,13 @@ class MemoryService:
         self.embedder = embedder
         self.settings = settings
         self.census = Census(self._count, settings.limits)
+        self.retention = Retention(settings.store.undo_days, settings.store.undo_bytes)
         self.kept = Kept()
 
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        memory, days = self.settings.memory, self.settings.store.undo_days
-        return await relate(self.database, self.embedder, self.census, call, arguments, memory, undo_days=days)
+        memory, kept = self.settings.memory, self.retention
+        return await relate(self.database, self.embedder, self.census, call, arguments, memory, retention=kept)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""
@@ -68,6 +70,7 @@ class MemoryService:
 
     async def close(self) -> None:
         """End what goes on beside the calls."""
+        self.kept.close()
         await self.census.close()
 
     def _count(self, scope: Scope, deadline: Deadline) -> TenantSession:

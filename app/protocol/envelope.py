@@ -7,7 +7,8 @@ What is wrong with a body is said here, cheaply, before anything else is spent o
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -16,11 +17,12 @@ from mcp_types import CLIENT_INFO_META_KEY, INVALID_PARAMS, INVALID_REQUEST, PAR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.context import RequestContext
 from app.edge.context import context_of, with_context
 from app.errors import ProtocolError
 from app.protocol.reading import Reading
 
-__all__ = ["ENVELOPE", "MAX_DEPTH", "Envelope", "EnvelopeStage", "envelope_of", "parse", "protocol_error_body"]
+__all__ = ["ENVELOPE", "MAX_DEPTH", "Admit", "Envelope", "EnvelopeStage", "envelope_of", "parse", "protocol_error_body"]
 
 ENVELOPE: Final = "graphkeep.envelope"
 """Key of the :class:`Envelope` in the ASGI scope."""
@@ -75,6 +77,10 @@ class Envelope:
     def spends(self) -> bool:
         """Whether the call costs tokens of the bucket: handshake, discovery and lists never do (design §8)."""
         return self.tool is not None
+
+
+Admit = Callable[[Envelope, RequestContext], AbstractAsyncContextManager[RequestContext]]
+"""Lets what is ``staged`` in for as long as it runs: the context with its deadline, or a CallError."""
 
 
 def parse(body: bytes, *, version: str | None = None) -> Envelope:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -36,7 +37,8 @@ from starlette.types import Scope
 from app.context import Principal, RequestContext
 from app.contract import Prompt as Offered
 from app.edge.context import context_of
-from app.errors import CallError, ProtocolError
+from app.errors import CallError, InternalError, ProtocolError
+from app.protocol.envelope import Admit, envelope_of
 from app.protocol.offering import MOST_VALUES, Offering
 from app.protocol.result import failed_request
 
@@ -56,11 +58,15 @@ _Context = ServerRequestContext[Any, Any]
 
 
 class Handlers:
-    """Answers the requests; ``scope_of`` finds the ASGI scope of one."""
+    """Answers the requests; ``scope_of`` finds the ASGI scope of one.
 
-    def __init__(self, offering: Offering, scope_of: Callable[[_Context], Scope]) -> None:
+    ``admit`` lets in what asks the database; None where the stages of HTTP did.
+    """
+
+    def __init__(self, offering: Offering, scope_of: Callable[[_Context], Scope], admit: Admit | None = None) -> None:
         self._offering = offering
         self._scope_of = scope_of
+        self._admit = admit
 
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments for the SDK's server."""
@@ -121,7 +127,8 @@ class Handlers:
 
     async def _read_resource(self, ctx: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         try:
-            resource, text = await self._offering.read(params.uri, self._context(ctx))
+            async with self._admitted(ctx) as context:
+                resource, text = await self._offering.read(params.uri, context)
         except ProtocolError as error:
             raise MCPError(code=error.code, message=error.message, data={"uri": params.uri[:500]}) from None
         except CallError as error:
@@ -134,12 +141,24 @@ class Handlers:
         ref, asked = params.ref, params.argument
         owner = (ref.type, ref.name if isinstance(ref, PromptReference) else ref.uri)
         try:
-            found = await self._offering.complete(owner, asked.name, asked.value, self._context(ctx))
+            async with self._admitted(ctx) as context:
+                found = await self._offering.complete(owner, asked.name, asked.value, context)
         except ProtocolError as error:
             raise MCPError(code=error.code, message=error.message) from None
         except CallError as error:
             raise _failed(error) from None
         return CompleteResult(completion=Completion(values=found[:MOST_VALUES], has_more=len(found) > MOST_VALUES))
+
+    @asynccontextmanager
+    async def _admitted(self, ctx: _Context) -> AsyncIterator[RequestContext]:
+        if self._admit is None:
+            yield self._context(ctx)
+            return
+        envelope = envelope_of(self._scope_of(ctx))
+        if envelope is None:
+            raise InternalError("a request came past the parse of its line")
+        async with self._admit(envelope, self._context(ctx)) as context:
+            yield context
 
     def _context(self, ctx: _Context) -> RequestContext:
         return context_of(self._scope_of(ctx))

@@ -27,7 +27,7 @@ from app.edge.context import context_of
 from app.errors import ProtocolError
 from app.protocol.direct import Direct
 from app.protocol.dispatch import Dispatcher
-from app.protocol.envelope import Envelope, envelope_of
+from app.protocol.envelope import Admit, Envelope, envelope_of
 from app.protocol.offered import HINTS, Handlers
 from app.protocol.offering import Offering
 from app.protocol.progress import progress_for
@@ -59,10 +59,13 @@ _NO_BODY_LIMIT: Final = 1 << 30
 _Context = ServerRequestContext[Any, Any]
 
 
-def mcp_server(registry: Registry, call: CallTool, offering: Offering | None = None) -> Server[Any]:
+def mcp_server(
+    registry: Registry, call: CallTool, offering: Offering | None = None, *, admit: Admit | None = None
+) -> Server[Any]:
     """The SDK's server over our registry. A request must carry an ASGI scope with the context and the envelope.
 
-    Without an ``offering`` there are no prompts and no resources.
+    Without an ``offering`` there are no prompts and no resources. ``admit`` lets in what reads them, where no stages
+    did; ``call`` does so itself for tools.
     """
 
     async def list_tools(ctx: _Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
@@ -98,7 +101,7 @@ def mcp_server(registry: Registry, call: CallTool, offering: Offering | None = N
         get_tool_input_schema=registry.input_schema,
         on_list_tools=list_tools,  # type: ignore[arg-type]  # a plain mapping is served too, without a second dump
         on_call_tool=call_tool,  # type: ignore[arg-type]
-        **(Handlers(offering, _scope).keywords() if offering is not None else {}),
+        **(Handlers(offering, _scope, admit).keywords() if offering is not None else {}),
     )
     server.middleware[:] = [Tracing(registry.tools)]
     return server

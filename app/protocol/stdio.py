@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
@@ -28,16 +28,13 @@ from app.contract import Progress
 from app.edge.context import CONTEXT
 from app.errors import CallError, ProtocolError
 from app.protocol.dispatch import Dispatcher
-from app.protocol.envelope import ENVELOPE, Envelope, parse
+from app.protocol.envelope import ENVELOPE, Admit, Envelope, parse
 from app.protocol.offering import Offering
 from app.protocol.registry import Registry
 from app.protocol.result import Answer, failure
 from app.protocol.server import mcp_server
 
-__all__ = ["Admit", "LocalProtocol", "standard_streams"]
-
-Admit = Callable[[Envelope, RequestContext], AbstractAsyncContextManager[RequestContext]]
-"""Lets a ``tools/call`` in for as long as it runs: the context with its deadline, or a CallError."""
+__all__ = ["LocalProtocol", "standard_streams"]
 
 Identify = Callable[[], RequestContext]
 """The context of the next request: a fresh request id, and the principal as it stands now."""
@@ -73,7 +70,7 @@ class LocalProtocol:
 
     async def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
         """Serve until ``reader`` ends."""
-        server: Server[Any] = mcp_server(self._registry, self._call, self._offering)
+        server: Server[Any] = mcp_server(self._registry, self._call, self._offering, admit=self._admit)
         send_in, receive_in = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         send_out, receive_out = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -98,7 +95,7 @@ class LocalProtocol:
 
     def _message(self, line: bytes) -> SessionMessage:
         envelope = parse(line)
-        context = self._identify().calling(envelope.tool)
+        context = self._identify().calling(envelope.staged)
         scope: Scope = {"type": "stdio", CONTEXT: context, ENVELOPE: envelope}
         try:
             message = jsonrpc_message_adapter.validate_python(orjson.loads(line))

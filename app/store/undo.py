@@ -2,7 +2,7 @@
 
 A tool that changes what exists reads images before and after, inside its own transaction::
 
-    recording = Recording(session.scope, call.tool, days=settings.store.undo_days)
+    recording = Recording(session.scope, call.tool, service.retention)
 
     async def work(writing: Writing) -> Json:
         before = await recording.before(writing, ids=neighbours, around=[id_])     # locks them too
@@ -26,7 +26,7 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -36,11 +36,15 @@ from app.store.images import Asked, Image, Images, Key, marks, read_images, spel
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["LARGEST", "Change", "Recording", "Undone", "changes", "moved_relations"]
+__all__ = ["DEFAULT_RETENTION", "LARGEST", "Change", "Recording", "Retention", "Undone", "changes", "moved_relations"]
 
 LARGEST: Final = 8 * 1024 * 1024
 """Bytes of one record, compressed: a larger change is refused and rolled back."""
 
+_LEAST: Final = 4096
+"""Bytes that a record counts for beside its images."""
+_OLDEST: Final = 500
+"""Records that make room for a new one at most: the next change goes on."""
 _SHOWN: Final = 20
 _DAY_MS: Final = 86_400_000
 _QUIET: Final = frozenset({"names", "words", "thread", "position", "embedding", "embedding_of", "partition"})
@@ -50,7 +54,8 @@ RECORD: Final = statement(
     "undo.record_change",
     """
     CREATE (u:_Undo {id: $id, tenant: $of, layers: $touched, tool: $tool, subject: $subject, at: $at,
-                     expires_at: $expires_at, summary: $summary, images: $images})
+                     expires_at: $expires_at, summary: $summary, size: $size,
+                     images: $images})
     """,
     writes=True,
     control=True,
@@ -64,6 +69,24 @@ FIND: Final = statement(
     RETURN u.id AS id, u.layers AS layers, u.tool AS tool, u.subject AS subject, u.at AS at,
            u.expires_at AS expires_at, u.summary AS summary, u.undone_by AS undone_by, u.images AS images
     """,
+    writes=True,
+    control=True,
+)
+HELD: Final = statement(
+    "undo.sum_sizes", "MATCH (u:_Undo {tenant: $of}) RETURN coalesce(sum(u.size), 0) AS held", control=True
+)
+OLDEST: Final = statement(
+    "undo.list_oldest",
+    """
+    MATCH (u:_Undo {tenant: $of})
+    WITH u ORDER BY u.tenant, u.at, u.id LIMIT $limit
+    RETURN collect([u.id, u.size]) AS rows
+    """,
+    control=True,
+)
+FORGET: Final = statement(
+    "undo.forget_changes",
+    "UNWIND $ids AS id MATCH (u:_Undo {id: id, tenant: $of}) DELETE u",
     writes=True,
     control=True,
 )
@@ -125,6 +148,18 @@ class Undone:
     relations: int
     aliases: int
     undo_id: str
+    grown: tuple[int, int]
+    """By how many copies of entities and of relations there are more than before; negative: less."""
+
+
+class Retention(NamedTuple):
+    """How many days a change can be undone, and how many bytes of a tenant's changes are kept: the oldest go first."""
+
+    days: int
+    most: int
+
+
+DEFAULT_RETENTION: Final = Retention(30, 256 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +168,7 @@ class Recording:
 
     scope: Scope
     tool: str
-    days: int
+    retention: Retention
 
     async def before(
         self,
@@ -184,11 +219,24 @@ class Recording:
             tool=self.tool,
             subject=self.scope.subject,
             at=now,
-            expires_at=now + self.days * _DAY_MS,
+            expires_at=now + self.retention.days * _DAY_MS,
             summary=summary,
+            size=len(images) + _LEAST,
             images=images,
         )
+        await self._make_room(writing.control(), but=id_)
         return id_
+
+    async def _make_room(self, control: Writing, *, but: str) -> None:
+        """Forget the tenant's oldest changes where all together are too large."""
+        over = (await control.run(HELD, of=self.scope.tenant))[0]["held"] - self.retention.most
+        going: list[str] = []
+        if over > 0:
+            for id_, size in (await control.run(OLDEST, of=self.scope.tenant, limit=_OLDEST))[0]["rows"]:
+                if over > 0 and id_ != but:
+                    going.append(id_)
+                    over -= size or 0
+            await control.run(FORGET, ids=going, of=self.scope.tenant)
 
     async def undo(self, writing: Writing, id_: str, *, settle: Settle | None = None) -> Undone:
         """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
@@ -217,7 +265,10 @@ class Recording:
         undo_id = await self._record(writing, found, made, summary)
         await writing.control().run(USE, id=id_, of=self.scope.tenant, by=undo_id or "nothing")
         kinds = [key[0] for key in before]
-        return Undone(change, kinds.count("entity"), kinds.count("relation"), kinds.count("alias"), undo_id or "")
+        grown = _more("entity", found, made), _more("relation", found, made)
+        return Undone(
+            change, kinds.count("entity"), kinds.count("relation"), kinds.count("alias"), undo_id or "", grown
+        )
 
     async def _found(
         self, writing: Writing, id_: str
@@ -288,6 +339,10 @@ def _asked(before: Mapping[Key, Image | None]) -> Asked:
 def _of(before: Mapping[Key, Image | None], records: Mapping[Key, Image]) -> dict[Key, Image]:
     """Those of the records that the change recorded."""
     return {key: image for key, image in records.items() if key in before}
+
+
+def _more(kind: str, before: Mapping[Key, Image], after: Mapping[Key, Image]) -> int:
+    return sum(key[0] == kind for key in after) - sum(key[0] == kind for key in before)
 
 
 def _since(

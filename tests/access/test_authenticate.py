@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from app.access.accounts import Accounts
 from app.access.authenticate import Authenticate
 from app.access.snapshot import Snapshot
 from app.access.verify import Verifier
 from app.context import RequestContext
 from app.edge.context import CONTEXT, context_of
+from app.errors import OAuthError
 from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database
 from tests.access.conftest import Member
@@ -90,6 +92,19 @@ async def test_a_good_token_puts_its_principal_into_the_context(
         assert context.principal is not None
         assert context.principal.subject == member.user.id
         assert context.request_id == "req-1"
+
+
+async def test_what_took_long_to_arrive_can_have_its_token_judged_anew(
+    app: Authenticate, downstream: Downstream, member: Member, accounts: Accounts, snapshot: Snapshot
+) -> None:
+    await ask(app, bearer(member.token))
+    again = reached(downstream).again
+    assert again is not None
+    assert again() == reached(downstream).principal
+    await accounts.revoke_token(member.token_id)
+    await snapshot.refresh()
+    with pytest.raises(OAuthError, match="revoked"):
+        again()
 
 
 async def test_without_a_token_the_challenge_says_where_to_sign_in_and_names_no_error(

@@ -12,7 +12,7 @@ from app.access.snapshot import Snapshot
 from app.context import Principal, RequestContext, Role
 from app.edge.answers import json_answer
 from app.edge.context import CONTEXT
-from app.errors import CallError
+from app.errors import CallError, Overloaded
 from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database
 from tests.access.conftest import Member
@@ -54,7 +54,8 @@ def calling(snapshot: Snapshot, downstream: Downstream) -> Call:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        context = RequestContext("req-1", ADDRESS, principal=principal, tool=tool)
+        again = None if principal is None else lambda: principal
+        context = RequestContext("req-1", ADDRESS, principal=principal, tool=tool, again=again)
         chosen: Receive = receive
         answering: Send = send
         await app({"type": "http", "path": "/mcp", "headers": [], CONTEXT: context}, chosen, answering)
@@ -123,6 +124,21 @@ async def test_a_tenant_that_moves_reads_on_and_refuses_writes_for_a_moment(
     answer = await call("write", principal)
     assert answer.body == {"ok": False, "reason": "overloaded", "retryable": True}
     assert (await call("read", principal)).status == 204
+
+
+async def test_what_took_long_to_arrive_is_asked_for_again(
+    call: Call, snapshot: Snapshot, member: Member, database: Database, downstream: Downstream
+) -> None:
+    principal = replace(a_principal(), tenant=member.tenant.id)
+    await call("write", principal)
+    assert downstream.context is not None
+    again = downstream.context.again
+    assert again is not None
+    assert again() == principal
+    await Tenants(database.control).set_state(member.tenant.id, TenantState.MOVING)
+    await snapshot.refresh()
+    with pytest.raises(Overloaded):
+        again()
 
 
 async def test_a_local_caller_of_a_suspended_tenant_is_refused(

@@ -180,10 +180,11 @@ async def test_an_erasure_waits_for_the_longest_write(
     gone = await deleted(database, tenant)
     limits = settings.limits.model_copy(update={"write_seconds": 0.01, "whole_graph_seconds": 0.4})
     monkeypatch.setattr("app.access.erasing._FOLLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.access.erasing.OVERRUN_SECONDS", 0.2)
     patient = Erasing(database, replace(settings, limits=limits), vault)
     began = time.monotonic()
     await patient.erase(gone)
-    assert time.monotonic() - began >= limits.whole_graph_seconds
+    assert time.monotonic() - began >= limits.whole_graph_seconds + 0.2, "and for what it may run past its deadline"
 
 
 async def test_a_text_that_names_a_tenant_neither_blocks_its_erasure_nor_goes_with_it(

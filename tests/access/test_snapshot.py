@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import os
 import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,21 @@ from app.store.database import Database
 from tests.access.conftest import Member
 from tests.access.test_verify import eventually
 from tests.identity import ADDRESS, fresh_name, sealer_of_tests, snapshot_of
+
+
+@contextlib.contextmanager
+def shared_threads_taken() -> Iterator[None]:
+    """No thread of the event loop's own pool is free inside the block."""
+    busy, done = ThreadPoolExecutor(1), threading.Event()
+    loop = asyncio.get_running_loop()
+    busy.submit(done.wait)
+    loop.set_default_executor(busy)
+    try:
+        yield
+    finally:
+        done.set()
+        loop.set_default_executor(ThreadPoolExecutor())
+        busy.shutdown()
 
 
 @pytest.fixture
@@ -67,6 +85,17 @@ async def test_a_restored_snapshot_can_verify_and_never_sign(
     assert restarted.load()
     with pytest.raises(DatabaseUnavailable):
         restarted.view.ring.sign("at+jwt", {})
+
+
+async def test_it_is_refreshed_and_kept_while_all_shared_threads_are_taken(
+    snapshot: Snapshot, accounts: Accounts, tmp_path: Path
+) -> None:
+    """Whoever keeps them busy would stop every call of every tenant."""
+    before = (tmp_path / SNAPSHOT_FILE).read_text()
+    await accounts.create_tenant(fresh_name("tenant"))
+    with shared_threads_taken():
+        await asyncio.wait_for(snapshot.refresh(), 10)
+    assert (tmp_path / SNAPSHOT_FILE).read_text() != before
 
 
 async def test_the_file_is_private_and_holds_nothing_readable(

@@ -10,8 +10,9 @@ from pydantic import SecretStr
 
 from app.cli.administration import Administration
 from app.cli.movement import Movement, compacted
-from app.errors import Conflict, InvalidInput, NotFound, StartError
+from app.errors import Conflict, InternalError, InvalidInput, NotFound, StartError
 from app.settings import OAuthSettings, RunSettings, Settings
+from app.store.control.tenants import Tenant
 from app.store.database import Database
 from tests.identity import SECRET_KEY, fresh_name
 
@@ -20,6 +21,8 @@ REFERENCE = (
     '{"type":"entity","name":"Engine","entityType":"machine","observations":[]}\n'
     '{"type":"relation","from":"Ada","to":"Engine","relationType":"works on"}\n'
 )
+
+FOREIGN = "CREATE (:Entity {tenant: $of, layer: '', id: 'ada', name: 'Ada', type: 'Person', `a b`: 1})"
 
 
 @pytest.fixture
@@ -60,6 +63,30 @@ async def test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased(
         await movement.restore(Path(made["file"]), second, into_new=False, **how)
     erased = await administration.delete_tenant(second, second)
     assert (erased["certificate"]["erased"]["Entity"], erased["certificate"]["left"]) == (3, {})
+
+
+async def test_a_tenant_that_cannot_be_backed_up_keeps_no_other_from_it(
+    administration: Administration, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    names = [fresh_name("night") for _ in range(3)]
+    tenants = [await administration.add_tenant(name) for name in names]
+    assert len(tenants) == 3
+    movement = Movement(database, settings, alone=True)
+    some = [tenant for tenant in await movement._accounts.tenants.all() if tenant.name in names]
+
+    async def every() -> list[Tenant]:
+        return some
+
+    movement._accounts.tenants.all = every  # type: ignore[method-assign]  # the other tests' tenants are left alone
+    async with database.driver.session(database=database.name) as session:
+        await (await session.run(FOREIGN, of=some[0].data)).consume()
+    found = await movement.back_up(None, tmp_path, vectors=False, shown=unshown)
+    assert [each["tenant"] for each in found["backups"]] == [tenant.name for tenant in some[1:]]
+    ((failed, why),) = [each.values() for each in found["failed"]]
+    assert failed == some[0].name
+    assert "no restore would take this backup" in why
+    with pytest.raises(InternalError):
+        await movement.back_up([failed], tmp_path, vectors=False, shown=unshown)
 
 
 async def test_the_source_systems_export_is_restored_like_a_backup(

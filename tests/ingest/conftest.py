@@ -16,6 +16,7 @@ from app.context import SCOPES, Deadline
 from app.contract import Call
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
+from app.ingest.reach import sender
 from app.ingest.schemas import IngestAnswer, IngestInput, TranscriptAnswer, TranscriptInput
 from app.ingest.service import IngestService
 from app.settings import EmbeddingSettings, IngestSettings, RunSettings, Settings
@@ -93,7 +94,7 @@ class Agent:
         staged = self.service.files.stage(self.tenant)
         await staged.write(content)
         incoming = Incoming(name, staged, Meta.model_validate(meta))
-        return (await self.service.intake.accept(scope, [incoming]))[0]
+        return (await self.service.intake.accept(scope, [incoming], sender=sender(self.principal)))[0]
 
     async def read(self, **given: Any) -> dict[str, Any]:
         arguments = TranscriptInput.model_validate(given)

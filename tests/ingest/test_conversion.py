@@ -166,7 +166,7 @@ async def test_office_documents_books_and_pdfs_become_text(tmp_path: Path) -> No
     code = (
         "import sys; from pathlib import Path\n"
         "from app.ingest.convert import _alone, _bounded, _converted, check_archive\n"
-        "_bounded(4096, 120); sys.addaudithook(_alone)\n"
+        "_bounded(2048, 120); sys.addaudithook(_alone)\n"
         "for path in sorted(Path(sys.argv[1]).glob('a.*')):\n"
         "    check_archive(path, path.suffix)\n"
         "    print(path.suffix, ' '.join(_converted(path, path.suffix, path.name).split()))"
@@ -201,8 +201,9 @@ async def test_a_conversion_that_takes_too_long_is_ended_with_all_that_it_starte
 
 async def test_the_converter_has_no_network_no_programs_and_no_secrets(tmp_path: Path) -> None:
     code = (
-        "import os, socket, subprocess, sys; from app.ingest.convert import _alone, _bounded\n"
-        "_bounded(1024, 10); sys.addaudithook(_alone); held = 0\n"
+        "import os, socket, subprocess, sys; from app.ingest.convert import _alone, _bounded, _first_to_go\n"
+        "_first_to_go(); held = open('/proc/self/oom_score_adj').read() == '1000\\n'\n"
+        "_bounded(1024, 10); sys.addaudithook(_alone)\n"
         "for attempt in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: subprocess.run(['true']),\n"
         "                lambda: socket.getaddrinfo('example.com', 80), lambda: os.system('true')):\n"
         "    try: attempt()\n"
@@ -213,7 +214,7 @@ async def test_the_converter_has_no_network_no_programs_and_no_secrets(tmp_path:
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     said, _ = await process.communicate()
-    assert said.strip() == b"5"
+    assert said.strip() == b"6"
 
 
 async def test_memory_is_given_up_before_a_strangers_bytes_are_parsed(tmp_path: Path) -> None:
@@ -308,7 +309,7 @@ async def test_what_the_machine_cannot_do_now_is_tried_again_later(service: Inge
     parts.write_bytes(b"no folder can be made here")
     outcome = await service.worker._outcome(held)
     assert (outcome["state"], outcome["due"] > time.time() + 5) == ("received", True)
-    assert outcome["reason"] == "the gateway's own machine could not do its part (ENOTDIR)"
+    assert outcome["reason"] == "the gateway's own machine could not do its part (EEXIST)"
     assert (await service.worker._outcome(replace(held, attempts=3)))["state"] == "failed"
     parts.unlink()
     assert (await service.worker._outcome(held))["state"] == "pending"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,30 @@ async def test_a_session_that_went_on_takes_the_place_of_its_beginning(agent: Ag
     found = await agent.read(session_id="s-1", since=resumed["since"])
     assert [message["text"] for message in found["messages"]] == ["c"]
     assert len(agent.files()) == 1
+
+
+@pytest.mark.shows("graph_ingest", 17)
+async def test_who_may_only_send_learns_takes_and_replaces_nothing_of_anothers_transcript(agent: Agent) -> None:
+    """Byte by byte a guessed beginning would tell what another said; a longer one would put it away."""
+    theirs = await agent.send("s-1.jsonl", talk("a", "b"))
+    device = Agent(agent.service, agent.tenant, subject="us-device", scopes=["ingest:write"])
+    for content in (b"{", b"[", talk("a", "b"), talk("a", "b", "c")):
+        sent = await device.send("s-1.jsonl", content)
+        assert (sent["created"], sent["sha256"], sent["state"]) == (True, sha256(content).hexdigest(), "pending")
+    assert await device.send("s-1.jsonl", talk("a", "b")) == {**sent, "created": False}  # its own longer one holds it
+    rows = (await agent.ask("status"))["pending"]
+    assert len(rows) == 3
+    assert {theirs["id"], sent["id"]} < {row["id"] for row in rows}
+    assert f"items/{theirs['id']}/original" in agent.files()
+
+
+async def test_nobody_replaces_what_another_sent_and_who_reads_is_shown_what_is_here(agent: Agent) -> None:
+    theirs = await agent.send("s-1.jsonl", talk("a", "b"))
+    reads = Agent(agent.service, agent.tenant, subject="us-other")
+    assert await reads.send("s-1.jsonl", talk("a", "b")) == {**theirs, "created": False}
+    assert (await reads.send("s-1.jsonl", talk("a")))["id"] == theirs["id"]
+    longer = await reads.send("s-1.jsonl", talk("a", "b", "c"))
+    assert {row["id"] for row in (await agent.ask("status"))["pending"]} == {theirs["id"], longer["id"]}
 
 
 async def test_an_odd_moment_neither_breaks_nor_silences_the_queue(agent: Agent) -> None:

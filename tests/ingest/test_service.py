@@ -71,6 +71,10 @@ async def test_a_path_is_for_operators_and_only_below_an_allowed_folder(
             await operator.ask("queue", file_path=str(path))
     with pytest.raises(Forbidden, match="operators"):
         await Agent(service, tenant).ask("queue", file_path=str(allowed / "in.md"))
+    with pytest.raises(InsufficientScope, match="the scope admin"):
+        await Agent(service, tenant, operator=True, scopes=("ingest:write", "memory:read")).ask(
+            "queue", file_path=str(allowed / "in.md")
+        )
     with pytest.raises(InvalidInput):
         await Agent(service_at(database, tmp_path / "h"), tenant, operator=True).ask(
             "queue", file_path=str(allowed / "in.md")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from app.ingest.transcripts import LONGEST_LINE, Facts, Place, examine, page
+from app.ingest import transcripts
+from app.ingest.transcripts import LONGEST_LINE, MOST_BAD, Facts, Place, examine, page
 
 
 def said(text: Any, *, number: int = 0, kind: str = "user", **more: Any) -> bytes:
@@ -192,11 +193,35 @@ def test_several_sessions_in_one_file_are_named(tmp_path: Path) -> None:
 
 
 def test_a_page_ends_in_time_and_goes_on(tmp_path: Path) -> None:
-    path = written(tmp_path, *(said(f"m{number}", number=number % 3000) for number in range(600)))
+    path = written(tmp_path, *(said(f"m{number}", number=number % 3000) for number in range(400)))
     found = read(path, until=0.0, limit=500, budget=1_000_000)
-    assert len(found.messages) == 255
+    assert len(found.messages) == 1
     assert found.rest is not None
-    assert len(read(path, found.rest, limit=500, budget=1_000_000).messages) == 345
+    assert len(read(path, found.rest, limit=500, budget=1_000_000).messages) == 399
+
+
+@pytest.mark.parametrize("line", [b"", b" ", b"1", b'{"type":1}'], ids=["empty", "blank", "bad", "other"])
+def test_a_page_ends_in_time_whatever_the_lines_are(tmp_path: Path, line: bytes) -> None:
+    path = written(tmp_path, *[line] * 1000, said("end"))
+    found = read(path, until=0.0)
+    assert (found.messages, found.rest) == ([], Place(len(line) + 1, int(line.strip() != b"")))
+    assert [message["text"] for message in read(path, found.rest).messages] == ["end"]
+
+
+def test_what_is_no_transcript_is_read_no_further(tmp_path: Path) -> None:
+    """64 MiB of such lines would take a core for two minutes."""
+    facts = examine(written(tmp_path, said("a"), *[b"1"] * (MOST_BAD + 5), said("b")))
+    assert (facts.bad_lines, facts.line_count, facts.message_count) == (MOST_BAD, MOST_BAD + 1, 1)
+    assert facts.format_version == "unknown"
+    assert facts.warnings[0] == f"Unrecognized transcript format: read up to line {MOST_BAD + 1} only"
+
+
+@pytest.mark.parametrize("line", [b"", b'{"type":1}'], ids=["blank", "other"])
+def test_examining_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    monkeypatch.setattr(transcripts, "EXAMINE_SECONDS", 0.0)
+    facts = examine(written(tmp_path, *[line] * 1000, said("end")))
+    assert (facts.message_count, facts.format_version) == (0, "unknown")
+    assert "read up to line" in facts.warnings[0]
 
 
 def _large(path: Path, megabytes: int) -> int:

@@ -23,6 +23,7 @@ from app.context import NO_RULES, Role, TenantRules
 from app.ingest.files import Files
 from app.ingest.http import routes
 from app.ingest.service import IngestService
+from app.ingest.tus import OPEN
 from app.settings import IngestSettings
 from app.store.control.queue import QueueStore
 from app.store.control.tenants import Tenant, Tenants, TenantState
@@ -333,6 +334,25 @@ async def test_only_the_rest_of_a_transcript_is_sent(client: httpx2.AsyncClient)
     assert (await client.get("/ingest/session-1.jsonl")).json()["size_bytes"] == len(old + new)
     unknown = await begin(client, 100, filename="session-1.jsonl", continues="00" * 32)
     assert unknown.headers["upload-offset"] == "0"
+
+
+async def test_one_senders_uploads_neither_hold_up_nor_open_anothers(gateway: Gateway, database: Database) -> None:
+    accounts = accounts_of(gateway.settings, database)
+    made, token = await _tenant(gateway, database)
+    member, _ = await accounts.add_user(fresh_email(), made.name, Role.MEMBER)
+    device = await accounts.create_token(member.email, made.name, scopes=["ingest:write"])
+    said = b'{"type":"user","sessionId":"s","message":{"content":"one"}}\n'
+    async with patient(gateway, token) as owner, patient(gateway, device.text) as sends:
+        await owner.put("/ingest/s.jsonl", content=said)
+        theirs = (await begin(owner, 9, filename="a.md")).headers["location"]
+        digest = hashlib.sha256(said).hexdigest()
+        taken = await begin(sends, len(said) + 1, filename="s.jsonl", continues=digest)
+        assert taken.headers["upload-offset"] == "0"
+        begun = [taken.headers["location"]]
+        begun += [(await begin(sends, 9, filename="a.md")).headers["location"] for _ in range(OPEN)]
+        assert (await sends.head(begun[0], headers=TUS)).status_code == 404
+        for path, client in ((begun[1], sends), (begun[-1], sends), (theirs, owner)):
+            assert (await client.head(path, headers=TUS)).headers["upload-offset"] == "0"
 
 
 @pytest.mark.parametrize(

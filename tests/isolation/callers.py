@@ -12,6 +12,7 @@ import orjson
 from app.access.layers import scope_for
 from app.context import Deadline, RequestContext
 from app.ingest.intake import Incoming
+from app.ingest.reach import sender
 from app.ingest.service import IngestService
 from app.protocol.dispatch import Dispatcher
 from app.protocol.envelope import Envelope
@@ -124,7 +125,8 @@ class Gate:
         scope = scope_for(principal, None, writes=True)
         staged = self.ingest.files.stage(scope.tenant)
         await staged.write(content.encode())
-        text = orjson.dumps((await self.ingest.intake.accept(scope, [Incoming(name, staged)]))[0]).decode()
+        own = sender(principal)
+        text = orjson.dumps((await self.ingest.intake.accept(scope, [Incoming(name, staged)], sender=own))[0]).decode()
         return Reply(UPLOAD, {"name": name}, False, text, text)
 
     async def ask(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Reply:

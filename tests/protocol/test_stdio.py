@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference, TextResourceContents
 
 from tests.protocol.conftest import LEGACY, MODERN
 from tests.protocol.fixture_tools import TOOLS
@@ -52,6 +54,20 @@ async def test_a_local_client_lists_calls_and_is_limited_in_either_era(mode: Any
         assert refused.structured_content["retry_after_ms"] == 1000
         wrong = await client.call_tool("echo", {"text": "x", "times": "2"})
         assert wrong.structured_content["field"] == "times"
+
+
+async def test_what_reads_the_database_without_a_tool_passes_the_same_rules_and_limits() -> None:
+    parameters = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], cwd=ROOT)
+    who = ResourceTemplateReference(uri="graphkeep://who/{id}")
+    async with Client(parameters, mode="legacy") as client:
+        (content,) = (await client.read_resource("graphkeep://time")).contents
+        assert isinstance(content, TextResourceContents)
+        assert content.text == "10 seconds", "the deadline that the limits gave"
+        assert (await client.complete(who, {"name": "id", "value": "a"})).completion.values == []
+        for again in (client.read_resource("graphkeep://time"), client.complete(who, {"name": "id", "value": "a"})):
+            with pytest.raises(MCPError) as refused:
+                await again
+            assert refused.value.data["retry_after_ms"] == 1000
 
 
 async def test_a_malformed_line_is_answered_and_the_next_one_served() -> None:

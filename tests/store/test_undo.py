@@ -14,7 +14,7 @@ from app.store import images, undo
 from app.store.database import Database, Writing
 from app.store.statement import statement
 from app.store.sweeping import sweep_changes
-from app.store.undo import Change, Recording, Undone, changes
+from app.store.undo import DEFAULT_RETENTION, Change, Recording, Undone, changes
 
 PLANT = statement(
     "test.plant_for_undo",
@@ -91,7 +91,7 @@ class Tool:
 
     def __init__(self, open_session: Any, tenant: str, layer: str = "", layers: tuple[str, ...] = ("",)) -> None:
         self.session = open_session(tenant, layers=layers, write_layer=layer, writable=layers)
-        self.recording = Recording(self.session.scope, "test", 30)
+        self.recording = Recording(self.session.scope, "test", DEFAULT_RETENTION)
 
     async def plant(self) -> None:
         await self.run(PLANT)
@@ -277,7 +277,7 @@ async def test_changes_are_listed_newest_first_in_pages(tool: Tool, database: Da
 
 
 async def test_an_expired_change_cannot_be_undone_and_is_swept(tool: Tool, database: Database, tenant: str) -> None:
-    tool.recording = Recording(tool.session.scope, "test", 0)
+    tool.recording = Recording(tool.session.scope, "test", DEFAULT_RETENTION._replace(days=0))
     id_ = await tool.take()
     with pytest.raises(NotFound):
         await tool.undo(id_)
@@ -285,6 +285,20 @@ async def test_an_expired_change_cannot_be_undone_and_is_swept(tool: Tool, datab
     while await sweep_changes(database.control, time.time() + 1):
         pass
     assert (await database.control.read(COUNT, of=tenant))[0]["records"] == 0
+
+
+async def test_what_can_be_undone_takes_no_more_room_than_a_tenant_may_have(
+    tool: Tool, database: Database, tenant: str
+) -> None:
+    tool.recording = Recording(tool.session.scope, "test", DEFAULT_RETENTION._replace(most=13_000))  # of two, not three
+    first = await tool.take()
+    second = (await tool.undo(first)).undo_id
+    assert (await database.control.read(COUNT, of=tenant))[0]["records"] == 2
+    third = (await tool.undo(second)).undo_id
+    assert (await database.control.read(COUNT, of=tenant))[0]["records"] == 2
+    with pytest.raises(NotFound):
+        await tool.undo(first)
+    await tool.undo(third)
 
 
 async def test_what_is_too_large_to_be_undone_is_refused_and_rolled_back(

@@ -20,6 +20,7 @@ __all__ = ["line", "run"]
 
 _SECONDS: Final = 0.8
 _LARGEST: Final = 64 * 1024
+_LONGEST: Final = 64
 _COMMAND: Final = "Run /graph-dream to process."
 
 
@@ -42,13 +43,19 @@ def line(found: Mapping[str, Any]) -> str:
         return ""
     running = found["running"]
     if running is not None:
-        return f"[graph-memory] Dream process running ({running['source']}, started {running['minutes']} min ago)"
+        what, minutes = _plain(running["source"]), int(running["minutes"])
+        return f"[graph-memory] Dream process running ({what}, started {minutes} min ago)"
     hours = found["hours_since_last_dream"]
     if hours is None:
         return f"[graph-memory] {said}. No dream process has run yet. {_COMMAND}"
     if hours < found["cooldown_hours"]:
         return ""
     return f"[graph-memory] {said}. Last dream: {_counted(round(hours), 'hour')} ago. {_COMMAND}"
+
+
+def _plain(text: str) -> str:
+    """One short line of it: an agent reads it, and a terminal would obey its control characters."""
+    return "".join(ch if ch.isprintable() else " " for ch in text[:_LONGEST])
 
 
 def _counted(number: int, what: str) -> str:

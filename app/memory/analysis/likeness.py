@@ -8,16 +8,28 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
-from app.graph.text import plain_tokens
-from app.memory.analysis.naming import alike_key
+from app.memory.analysis.clock import Clock
+from app.memory.analysis.naming import alike_key, words_of
 
-__all__ = ["Around", "Named", "Pair", "beside_name", "jaccard", "pairs_by_name", "pairs_by_vector", "weight_of"]
+__all__ = [
+    "Around",
+    "Named",
+    "Pair",
+    "beside_name",
+    "jaccard",
+    "named_of",
+    "pairs_by_name",
+    "pairs_by_vector",
+    "weight_of",
+]
 
 Pair = tuple[str, str]
 """Two ids, the lesser first."""
 
 _CROWD: Final = 40
 """Entities that share a word beyond which the word says little."""
+_EVERY: Final = 50
+"""Names or words after which the clock is looked at."""
 _ALIKE: Final = 0.5
 """Likeness of names from which a pair is one to look at."""
 
@@ -36,7 +48,7 @@ class Named:
     @classmethod
     def of(cls, id_: str, name: str, type_: str, aliases: Iterable[str]) -> Named:
         """An entity from what a statement returned."""
-        return cls(id_, name, type_, frozenset(plain_tokens(name)), frozenset(map(alike_key, (name, *aliases))))
+        return cls(id_, name, type_, frozenset(words_of(name)), frozenset(map(alike_key, (name, *aliases))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +93,38 @@ def jaccard(one: frozenset[str], two: frozenset[str]) -> float:
     return len(one & two) / len(one | two) if one | two else 0.0
 
 
-def beside_name(rows: Sequence[Sequence[Any]], id_: str) -> list[Sequence[Any]]:
+def beside_name(clock: Clock, rows: Sequence[Sequence[Any]], id_: str) -> list[Sequence[Any]]:
     """Of ``rows`` of [id, name, type, aliases] those that may share a word with the entity ``id_``, itself included."""
     own = next((row for row in rows if row[0] == id_), None)
     if own is None:
         return []
-    parts = {token for name in (own[1], *own[3]) for token in plain_tokens(name)}
+    parts = {token for name in (own[1], *own[3]) for token in words_of(name)}
     keys = {alike_key(name) for name in (own[1], *own[3])}
 
     def near(name: str) -> bool:
         joined = "".join(ch for ch in name.casefold() if ch.isalnum())
         return not name.isascii() or joined in keys or any(part in joined for part in parts)
 
-    return [row for row in rows if any(near(name) for name in (row[1], *row[3]))]
+    found = []
+    for number, row in enumerate(rows):
+        if number % _EVERY == 0:
+            clock.check()
+        if any(near(name) for name in (row[1], *row[3])):
+            found.append(row)
+    return found
 
 
-def pairs_by_name(named: Sequence[Named], seeds: frozenset[str] | None, most: int) -> list[Pair]:
+def named_of(clock: Clock, rows: Sequence[Sequence[Any]]) -> list[Named]:
+    """Entities from rows of [id, name, type, aliases]."""
+    named = []
+    for number, row in enumerate(rows):
+        if number % _EVERY == 0:
+            clock.check()
+        named.append(Named.of(*row))
+    return named
+
+
+def pairs_by_name(clock: Clock, named: Sequence[Named], seeds: frozenset[str] | None, most: int) -> list[Pair]:
     """Pairs of one type whose names are alike, at least one of them among ``seeds`` (None: any); the likest first.
 
     Found through what they share: a word that many have leads to none.
@@ -106,7 +134,9 @@ def pairs_by_name(named: Sequence[Named], seeds: frozenset[str] | None, most: in
         for word in {*entity.tokens, *(f"\0{key}" for key in entity.keys)}:
             by_word.setdefault((entity.type, word), []).append(entity)
     found: dict[Pair, float] = {}
-    for (_, word), group in by_word.items():
+    for number, ((_, word), group) in enumerate(by_word.items()):
+        if number % _EVERY == 0:
+            clock.check()
         exact = word.startswith("\0")
         if (len(group) > _CROWD and not exact) or (seeds is not None and not any(one.id in seeds for one in group)):
             continue

@@ -8,10 +8,12 @@ from typing import Final
 from app.graph.identity import entity_id
 from app.graph.text import plain_tokens
 
-__all__ = ["alike_key", "is_generic", "is_meaningless", "leading_reference"]
+__all__ = ["alike_key", "is_generic", "is_meaningless", "leading_reference", "words_of"]
 
 _SHORT: Final = 3
 _LONGEST_REFERENCE: Final = 40
+_FOLDED: Final = 100
+"""Characters of a name that are folded, which takes milliseconds for one of 500; behind them only case is ignored."""
 
 _GENERIC: Final = frozenset(
     """
@@ -46,8 +48,14 @@ def alike_key(name: str) -> str:
 
     What tells names apart stays: "C", "C++" and "C#" have three keys.
     """
-    return "".join(plain_tokens(name)) or entity_id(name)
+    head = name[:_FOLDED]
+    return ("".join(plain_tokens(head)) or entity_id(head)) + name[_FOLDED:].casefold()
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, of the first hundred characters."""
+    return plain_tokens(name[:_FOLDED])
 
 
 def _folded(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", name[:_FOLDED]).casefold().split())

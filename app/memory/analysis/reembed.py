@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.access.layers import require_operator
 from app.context import Scope
 from app.contract import Call, Cursor, Json
 from app.embedding.provider import Embedder
-from app.errors import DeadlineExceeded, EmbeddingUnavailable, Forbidden, Overloaded
+from app.errors import DeadlineExceeded, EmbeddingUnavailable, Overloaded
 from app.graph.entity import search_fields
 from app.memory.analysis.queries import COUNT_STALE, REWRITE_VECTORS, STALE
 from app.memory.analysis.schemas import ReembedInput
@@ -62,16 +63,13 @@ async def reembed(database: Database, embedder: Embedder, call: Call, arguments:
     """Answer ``graph_reembed``.
 
     Raises:
-        Forbidden: ``all_tenants`` of somebody who is no operator.
+        Forbidden: ``all_tenants`` of somebody who is no operator, or of a connection without the scope ``admin``.
         EmbeddingUnavailable: there is no model; nothing was applied.
         InvalidInput: a cursor of another call.
         CallError: what the store raises; what was embedded before that stays.
     """
-    if arguments.all_tenants and not call.principal.operator:
-        raise Forbidden(
-            "all_tenants is for the operators of this gateway; without it your own tenant is embedded. "
-            "Nothing was applied."
-        )
+    if arguments.all_tenants:
+        require_operator(call.principal, "all_tenants", "Without it your own tenant is embedded.")
     if embedder.identity is None:
         raise EmbeddingUnavailable(f"Embedding is not available: {embedder.state}. Nothing was applied.")
     own = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)

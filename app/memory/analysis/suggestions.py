@@ -6,7 +6,6 @@ names; then the neighbours of all candidates are read at once. Nothing is writte
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +16,17 @@ from app.errors import InvalidInput
 from app.graph.candidates import FEW_VECTORS
 from app.graph.lookup import resolve
 from app.graph.vocabulary import type_name
-from app.memory.analysis.likeness import Around, Named, Pair, beside_name, jaccard, pairs_by_name, pairs_by_vector
+from app.memory.analysis.clock import Clock, in_thread
+from app.memory.analysis.likeness import (
+    Around,
+    Named,
+    Pair,
+    beside_name,
+    jaccard,
+    named_of,
+    pairs_by_name,
+    pairs_by_vector,
+)
 from app.memory.analysis.queries import (
     MEMBERS,
     NAMED,
@@ -50,6 +59,7 @@ _SHARED: Final = 10
 _CLIP: Final = 120
 _SECONDS: Final = 8.0
 """Longest time for the vectors of one call; the cursor goes on where it ended."""
+_NARROWER: Final = "ask for one entity_type, or for one entity_id"
 _NO_MODEL: Final = "Without an embedding model: candidates by name alone, and embedding_similarity counts as 0."
 
 
@@ -90,10 +100,11 @@ async def suggestions(
         rows = (await session.read(NAMED, most=_NAMES))[0]["rows"]
     else:
         rows = (await session.read(NAMED_OF_TYPE, type=scope.type, most=_NAMES))[0]["rows"]
-    named, by_name = await asyncio.to_thread(_by_name, rows, scope)
+    named, by_name = await in_thread(Clock(call.deadline, _NARROWER), _by_name, rows, scope)
     near |= await _compared(session, scope, [pair for pair in by_name if pair not in near])
     pairs = sorted({*near, *by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))[:_PAIRS]
-    scored = await _scored(session, scope, pairs, near, named, arguments)
+    around = await _around(session, pairs, named)
+    scored = await in_thread(Clock(call.deadline, _NARROWER), _scored, scope, pairs, near, named, around, arguments)
     answer = _answer(arguments, scored[start:], len(pairs), None if recipe else _NO_MODEL)
     end = start + len(answer["suggestions"])
     if end < len(scored):
@@ -153,13 +164,13 @@ async def _by_vector(
     return found, last
 
 
-def _by_name(rows: Sequence[Sequence[Any]], scope: _Scope) -> tuple[dict[str, Named], list[Pair]]:
+def _by_name(clock: Clock, rows: Sequence[Sequence[Any]], scope: _Scope) -> tuple[dict[str, Named], list[Pair]]:
     """What is known of the names in the scope, by id, and the pairs that are alike."""
     if scope.id is not None:
-        rows = beside_name(rows, scope.id)
-    named = [Named.of(*row) for row in rows]
+        rows = beside_name(clock, rows, scope.id)
+    named = named_of(clock, rows)
     seeds = None if scope.id is None and scope.few else frozenset(scope.seeds)
-    return {entity.id: entity for entity in named}, pairs_by_name(named, seeds, _BY_NAME)
+    return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, _BY_NAME)
 
 
 async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]) -> dict[Pair, float]:
@@ -170,27 +181,33 @@ async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]
     return {(one, two): near for one, two, near in rows[0]["rows"]}
 
 
-async def _scored(
-    session: TenantSession,
-    scope: _Scope,
-    pairs: Sequence[Pair],
-    near: Mapping[Pair, float],
-    named: dict[str, Named],
-    arguments: SuggestionsInput,
-) -> list[dict[str, Any]]:
+async def _around(session: TenantSession, pairs: Sequence[Pair], named: dict[str, Named]) -> Around:
+    """What stands around the members of the pairs; those that were not read yet are added to ``named``."""
     if not pairs:
-        return []
+        return Around({})
     ids = sorted({id_ for pair in pairs for id_ in pair})
     row = (await session.read(NEIGHBOURS, ids=ids, most=_NEIGHBOURS))[0]
-    around = Around(
-        {id_: frozenset((other, relation) for other, relation in beside) for id_, beside in row["sets"]},
-        dict(row["degrees"]),
-    )
     lost = [id_ for id_ in ids if id_ not in named]
     for found in await session.read(MEMBERS, ids=lost) if lost else []:
         named.update((id_, Named.of(id_, name, type_, ())) for id_, name, type_ in found["rows"])
+    return Around(
+        {id_: frozenset((other, relation) for other, relation in beside) for id_, beside in row["sets"]},
+        dict(row["degrees"]),
+    )
+
+
+def _scored(
+    clock: Clock,
+    scope: _Scope,
+    pairs: Sequence[Pair],
+    near: Mapping[Pair, float],
+    named: Mapping[str, Named],
+    around: Around,
+    arguments: SuggestionsInput,
+) -> list[dict[str, Any]]:
     scored = []
     for pair in pairs:
+        clock.check()
         types = {named[id_].type for id_ in pair if id_ in named}
         if all(id_ in named for id_ in pair) and len(types) == 1 and scope.type in {None, *types}:
             scored.append(_suggestion(pair, near.get(pair), named, around, arguments.weights))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from app.contract import Call, Cursor
+from app.memory.analysis.clock import Clock, in_thread
 from app.memory.analysis.naming import alike_key, is_generic, is_meaningless, leading_reference
 from app.memory.analysis.queries import JUDGED, TYPED_ENDS
 from app.memory.analysis.schemas import ValidateInput
@@ -21,6 +21,9 @@ _PAGE: Final = 5_000
 _MOST: Final = 5_000
 """Relations with ends of an unexpected type that one call looks at."""
 _CLIP: Final = 120
+_EVERY: Final = 50
+"""Names after which the clock is looked at."""
+_NARROWER: Final = "ask for fewer layers"
 _RANKS: Final = ("high", "medium", "low")
 
 _PEOPLE: Final = ("Person",)
@@ -84,14 +87,25 @@ async def validate(database: Database, call: Call, arguments: ValidateInput) -> 
         InvalidInput: a cursor of another question.
         CallError: what the store raises.
     """
-    question = arguments.model_dump(exclude={"cursor", "layers", "max_issues"})
     after = None
     if arguments.cursor:
-        after = Cursor.decode(arguments.cursor, call.scope, question, (float, str, str)).position
+        after = Cursor.decode(arguments.cursor, call.scope, _question(arguments), (float, str, str)).position
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     known = await _entities(session, call, arguments.source_session)
     mistyped = await _mistyped(session, known)
-    issues = [*_alone(known.values()), *mistyped, *await _alike(known.values())]
+    return await in_thread(Clock(call.deadline, _NARROWER), _answer, known, mistyped, after, call, arguments)
+
+
+def _answer(
+    clock: Clock,
+    known: Mapping[str, _Entity],
+    mistyped: Sequence[_Issue],
+    after: tuple[Any, ...] | None,
+    call: Call,
+    arguments: ValidateInput,
+) -> Mapping[str, Any]:
+    """What the checks find, one page of it."""
+    issues = [*_alone(clock, known.values()), *mistyped, *_alike(clock, known.values())]
     issues.sort(key=lambda issue: issue.place)
     rest = [issue for issue in issues if after is None or issue.place > after]
     shown = [_shown(issue) for issue in rest[: arguments.max_issues]]
@@ -106,8 +120,12 @@ async def validate(database: Database, call: Call, arguments: ValidateInput) -> 
         "truncated": len(mistyped) >= _MOST,
     }
     if len(shown) < len(rest):
-        answer["next_cursor"] = Cursor(rest[len(shown) - 1].place).encode(call.scope, question)
+        answer["next_cursor"] = Cursor(rest[len(shown) - 1].place).encode(call.scope, _question(arguments))
     return answer
+
+
+def _question(arguments: ValidateInput) -> dict[str, Any]:
+    return arguments.model_dump(exclude={"cursor", "layers", "max_issues"})
 
 
 async def _entities(session: TenantSession, call: Call, thread: str | None) -> dict[str, _Entity]:
@@ -143,9 +161,11 @@ async def _mistyped(session: TenantSession, known: Mapping[str, _Entity]) -> lis
     return list(found.values())
 
 
-def _alone(entities: Iterable[_Entity]) -> Iterator[_Issue]:
+def _alone(clock: Clock, entities: Iterable[_Entity]) -> Iterator[_Issue]:
     """What an entity shows by itself."""
-    for entity in entities:
+    for number, entity in enumerate(entities):
+        if number % _EVERY == 0:
+            clock.check()
         if not entity.told:
             continue
         if is_generic(entity.name):
@@ -179,13 +199,13 @@ def _confidence(entity: _Entity) -> Iterator[_Issue]:
             yield _Issue(entity, "extreme_confidence", "low", words)
 
 
-async def _alike(entities: Iterable[_Entity]) -> list[_Issue]:
+def _alike(clock: Clock, entities: Iterable[_Entity]) -> list[_Issue]:
     """Entities whose names differ in case, separators or accents alone: grouped by what they share, never paired."""
     groups: dict[str, list[_Entity]] = {}
     for number, entity in enumerate(entities):
+        if number % _EVERY == 0:
+            clock.check()
         groups.setdefault(alike_key(entity.name), []).append(entity)
-        if number % 500 == 0:
-            await asyncio.sleep(0)
     issues = []
     for group in groups.values():
         first = min(group, key=lambda entity: entity.id)

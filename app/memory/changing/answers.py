@@ -80,7 +80,7 @@ class Candidate(BaseModel):
 
     entity: Side
     relation: str
-    values: list[Value]
+    values: list[Value] = Field(description="The first 20 of them.")
     since: str | None = Field(description="Since when they overlap, where it is known.")
 
 

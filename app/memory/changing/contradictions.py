@@ -21,6 +21,8 @@ __all__ = ["contradictions", "resolve"]
 
 _CONTRADICTS: Final = "CONTRADICTS"
 _CANDIDATES: Final = 50
+_VALUES: Final = 20
+"""Values of a candidate that are shown."""
 _ROOM: Final = 20_000
 _CLIP: Final = 500
 _TEXTS: Final = ("content", "description", "summary")
@@ -48,6 +50,7 @@ async def contradictions(read: Reader, call: Call, arguments: ContradictionsInpu
             limit=arguments.limit + 1,
             verbs=[_CONTRADICTS] if after else [_CONTRADICTS, *sorted(single - {_CONTRADICTS})],
             most=_CANDIDATES,
+            width=_VALUES,
         )
     )[0]
     nodes = {node["id"]: entity_of(node["copies"]) for node in row["nodes"]}
@@ -172,7 +175,7 @@ def _candidate(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]])
         )
     # All of them hold now, so they overlap from the moment on at which the second one began to.
     starts = sorted(value["valid_at"] for value in values if value["valid_at"] is not None)
-    known = len(starts) == len(values)
+    known = len(starts) == entry["held"]
     return {
         "entity": _named(nodes[entry["source"]]),
         "relation": entry["relation"],

@@ -21,9 +21,15 @@ _LOCK: Final = """
     WITH count(n) AS locked
 """
 
+# What answers show of a relation and of its ends, texts as long as they show them and one character more: what is read
+# is kept, and callers may store 32 KiB under each name.
 _COPY: Final = """layer: r.layer, source: a.id, relation: type(r), target: b.id,
-        properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer', 'past', 'evidence']
-          | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END]]"""
+        properties: [k IN ['weight', 'valid_at', 'invalid_at', 'ingested_at', 'detected_date', 'resolved',
+            'resolution', 'description'] WHERE r[k] IS NOT NULL
+          | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) WHEN r[k] IS :: STRING THEN left(r[k], 501)
+            WHEN r[k] IS :: LIST<ANY> THEN null ELSE r[k] END]]"""
+_SIDE: Final = """layer: n.layer, properties: [k IN ['id', 'name', 'type'] | [k, n[k]]]
+        + [k IN ['content', 'description', 'summary'] | [k, CASE WHEN n[k] IS :: STRING THEN left(n[k], 501) END]]"""
 
 # Whoever changes, moves or takes away a relation holds both of its ends before: it is read under their locks, and no
 # relation comes to an end that goes.
@@ -96,8 +102,7 @@ RESOLVE: Final = statement(
     }}
     CALL (changed) {{
       MATCH (n:Entity {{tenant: $tenant}}) WHERE n.layer IN $layers AND n.id IN $ids
-      RETURN collect({{layer: n.layer, properties: [k IN ['id', 'name', 'type', 'content', 'description', 'summary']
-        | [k, n[k]]]}}) AS sides
+      RETURN collect({{{_SIDE}}}) AS sides
     }}
     RETURN before, changed, sides
     """,
@@ -117,7 +122,8 @@ CONTRADICTIONS: Final = statement(
       WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
       WITH a.id AS source, type(r) AS relation, b.id AS target,
         max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open,
-        max(CASE WHEN type(r) = 'CONTRADICTS' THEN toString(coalesce(r.detected_date, r.ingested_at)) END) AS detected
+        max(CASE WHEN type(r) = 'CONTRADICTS' THEN left(toString(coalesce(r.detected_date, r.ingested_at)), 64)
+          END) AS detected
       WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
       WHERE relation = 'CONTRADICTS' OR size(ends) > 1
       RETURN collect([relation, source, ends]) AS held
@@ -142,19 +148,23 @@ CONTRADICTIONS: Final = statement(
       UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
       WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, said
       WHERE size(targets) * (size(targets) - 1) / 2 > size([p IN said WHERE p[0] IN targets AND p[1] IN targets])
-      WITH source, relation ORDER BY source, relation LIMIT $most
+      WITH source, relation, targets ORDER BY source, relation LIMIT $most
+      UNWIND targets AS target
+      WITH source, relation, target ORDER BY source, relation, target
+      WITH source, relation, collect(target) AS targets
+      WITH source, relation, size(targets) AS many, targets[..$width] AS targets
       MATCH (a:Entity {{tenant: $tenant, id: source}})-[r]->(b:Entity {{tenant: $tenant}})
       WHERE a.layer IN $layers AND b.layer IN $layers AND r.invalid_at IS NULL AND type(r) = relation
-      WITH source, relation, collect({{{_COPY}}}) AS copies
-      RETURN collect({{source: source, relation: relation, copies: copies}}) AS doubled
+        AND b.id IN targets
+      WITH source, relation, many, collect({{{_COPY}}}) AS copies
+      RETURN collect({{source: source, relation: relation, held: many, copies: copies}}) AS doubled
     }}
     CALL (page, doubled) {{
       UNWIND [p IN page | p.place[1]] + [p IN page | p.place[2]] + [d IN doubled | d.source]
         + reduce(ends = [], d IN doubled | ends + [c IN d.copies | c.target]) AS id
       WITH DISTINCT id
       MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
-      WITH id, collect({{layer: n.layer, properties: [k IN ['id', 'name', 'type', 'content', 'description', 'summary']
-        | [k, n[k]]]}}) AS copies
+      WITH id, collect({{{_SIDE}}}) AS copies
       RETURN collect({{id: id, copies: copies}}) AS nodes
     }}
     RETURN size(found) AS total, page, doubled, nodes

@@ -61,12 +61,11 @@ async def _decay(service: MemoryService, call: Call, arguments: DecayInput) -> M
 
 
 async def _prune(service: MemoryService, call: Call, arguments: PruneInput) -> Mapping[str, Any]:
-    settings = service.settings
-    return await prune(service.database, service.census, settings.memory, settings.store.undo_days, call, arguments)
+    return await prune(service.database, service.census, service.settings.memory, service.retention, call, arguments)
 
 
 async def _delete(service: MemoryService, call: Call, arguments: DeleteInput) -> Mapping[str, Any]:
-    return await delete(service.database, service.census, service.settings.store.undo_days, call, arguments)
+    return await delete(service.database, service.census, service.retention, call, arguments)
 
 
 CHANGING: Final = (

@@ -12,9 +12,9 @@ from app.graph.entity import evidence_text, search_fields
 from app.graph.vocabulary import ENTITY_PROPERTIES, type_label
 from app.memory.compose import EntityWrite
 from app.memory.vectors import Vectors
-from app.store.images import Image
+from app.store.images import Image, Key
 
-__all__ = ["Draft", "described", "lines", "pieces"]
+__all__ = ["Draft", "described", "lines", "name_in", "pieces"]
 
 _ALIASES: Final = 50
 
@@ -103,3 +103,9 @@ def pieces(image: Image | None) -> list[str]:
 def lines(evidence: Iterable[str]) -> set[str]:
     """The single pieces of evidence of several relations."""
     return {line for text in evidence for line in text.split("\n") if line}
+
+
+def name_in(layers: Iterable[str], id_: str, records: Mapping[Key, Image]) -> str:
+    """The name of an entity's first copy in these layers, else its id: a name from elsewhere is not theirs to read."""
+    found = (records.get(("entity", layer, id_)) for layer in layers)
+    return next((str(image["properties"]["name"]) for image in found if image), id_)

@@ -19,7 +19,7 @@ from app.memory.changing.ends import sorted_names
 from app.memory.changing.queries import LOCK_COPIES
 from app.memory.merging.combine import Combined, Fading, Party, combine, led
 from app.memory.merging.ends import exact, must_be_free, parties
-from app.memory.merging.entity import Draft, lines
+from app.memory.merging.entity import Draft, lines, name_in
 from app.memory.merging.queries import LOOK
 from app.memory.merging.schemas import MergeInput
 from app.memory.timeline import SINGLE_VALUED
@@ -27,7 +27,7 @@ from app.memory.vectors import NO_VECTOR, Vectors
 from app.settings import MemorySettings
 from app.store.database import Database, Writing
 from app.store.images import MOST_RECORDS, write_images
-from app.store.undo import Recording
+from app.store.undo import Recording, Retention
 
 __all__ = ["ATTEMPTS", "Lacking", "merge", "ready"]
 
@@ -52,9 +52,14 @@ class _Rehearsed(Exception):
 
 
 async def merge(
-    database: Database, embedder: Embedder, memory: MemorySettings, days: int, call: Call, arguments: MergeInput
+    database: Database,
+    embedder: Embedder,
+    memory: MemorySettings,
+    retention: Retention,
+    call: Call,
+    arguments: MergeInput,
 ) -> Mapping[str, Any]:
-    """Merge, or report what merging would do; ``days`` is how long it can be undone.
+    """Merge, or report what merging would do; ``retention`` is how long it can be undone.
 
     Raises:
         NotFound: one of the two does not exist.
@@ -66,7 +71,7 @@ async def merge(
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     vectors = Vectors(embedder, call.deadline)
     for attempt in range(ATTEMPTS):
-        recording = Recording(call.scope, call.tool, days)
+        recording = Recording(call.scope, call.tool, retention)
         merger = _Merger(call, arguments, memory, vectors, recording, attempt == ATTEMPTS - 1)
         try:
             return await session.write(merger.run, idempotency=once(call, arguments.idempotency_key))
@@ -128,7 +133,8 @@ class _Merger:
             raise _Rehearsed(answer)
         images = {key: draft.image(self.vectors) for key, draft in done.drafts.items()}
         await write_images(writing, {**done.wanted, **images}, before.records)
-        summary = f"merged {source.name!r} ({source.id}) into {target.name!r} ({target.id})"
+        into = name_in([copy.layer for copy in shown[source_id][1]], target.id, images)
+        summary = f"merged {source.name!r} ({source.id}) into {into!r} ({target.id})"
         answer["undo_id"] = await self.recording.after(writing, before, summary=summary)
         await noted(
             *(writing, self.call, target_id, done.layers()),

@@ -21,17 +21,15 @@ WRITE: Final = "memory:write"
 
 
 async def _merge(service: MemoryService, call: Call, arguments: MergeInput) -> Mapping[str, Any]:
-    memory, days = service.settings.memory, service.settings.store.undo_days
-    return await merge(service.database, service.embedder, memory, days, call, arguments)
+    return await merge(service.database, service.embedder, service.settings.memory, service.retention, call, arguments)
 
 
 async def _unmerge(service: MemoryService, call: Call, arguments: UnmergeInput) -> Mapping[str, Any]:
-    days = service.settings.store.undo_days
-    return await unmerge(service.database, service.embedder, service.census, days, call, arguments)
+    return await unmerge(service.database, service.embedder, service.census, service.retention, call, arguments)
 
 
 async def _undo(service: MemoryService, call: Call, arguments: UndoInput) -> Mapping[str, Any]:
-    return await undo(service.database, service.settings.store.undo_days, call, arguments)
+    return await undo(service.database, service.census, service.retention, call, arguments)
 
 
 MERGING: Final[tuple[Tool, ...]] = (

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
+from app.memory.census import Census
 from app.memory.changing.calls import noted, once
 from app.memory.changing.ends import sorted_names
 from app.memory.merging.entity import lines
@@ -14,30 +15,38 @@ from app.memory.merging.schemas import UndoInput
 from app.memory.removing.removal import searched_again
 from app.store.database import Database, Writing
 from app.store.images import Image, Key
-from app.store.undo import Change, Recording, changes
+from app.store.undo import Change, Recording, Retention, changes
 
 __all__ = ["undo"]
 
 _QUESTION: Final = {"tool": "graph_undo"}
 
 
-async def undo(database: Database, days: int, call: Call, arguments: UndoInput) -> Mapping[str, Any]:
-    """List, or undo one change and keep for ``days`` what would make it again.
+async def undo(
+    database: Database, census: Census, retention: Retention, call: Call, arguments: UndoInput
+) -> Mapping[str, Any]:
+    """List, or undo one change and keep for as long as ``retention`` says what would make it again.
 
     Raises:
         NotFound: there is no such change for this caller.
         Conflict: it was undone already, or what it touched has changed since; the message names what.
         InvalidInput: the cursor is not one of this list.
+        QuotaExceeded: what would be there again is more than the tenant may hold.
         CallError: what the store raises.
     """
     if arguments.undo_id is None:
         return await _listed(database, call, arguments)
     id_ = arguments.undo_id
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    recording = Recording(call.scope, call.tool, days)
+    recording = Recording(call.scope, call.tool, retention)
+    tally = await census.of(call.scope.tenant, call.principal.tenant_layers | set(call.scope.layers))
+    grown = (0, 0)
 
     async def work(writing: Writing) -> Json:
+        nonlocal grown
         done = await recording.undo(writing, id_, settle=_settle)
+        grown = done.grown
+        census.check(tally, call.principal.rules, entities=max(0, grown[0]), relations=max(0, grown[1]))
         await noted(writing, call, id_, done.change.layers, tool=done.change.tool, undo_id=done.undo_id)
         restored = {"entities": done.entities, "relations": done.relations, "aliases": done.aliases}
         return {
@@ -47,7 +56,9 @@ async def undo(database: Database, days: int, call: Call, arguments: UndoInput) 
             "undo_id": done.undo_id,
         }
 
-    return await session.write(work, idempotency=once(call, arguments.idempotency_key))
+    answer = await session.write(work, idempotency=once(call, arguments.idempotency_key))
+    census.less(call.scope.tenant, entities=-grown[0], relations=-grown[1])
+    return answer
 
 
 async def _settle(writing: Writing, restored: Mapping[Key, Image | None], found: Mapping[Key, Image]) -> None:

@@ -18,7 +18,7 @@ from app.memory.changing.ends import read_only, sorted_names
 from app.memory.merging.combine import Party
 from app.memory.merging.divide import divide
 from app.memory.merging.ends import exact, parties
-from app.memory.merging.entity import lines
+from app.memory.merging.entity import lines, name_in
 from app.memory.merging.merge import ATTEMPTS, Lacking, ready
 from app.memory.merging.queries import HOLD, LOOK_APART
 from app.memory.merging.schemas import UnmergeInput
@@ -26,7 +26,7 @@ from app.memory.vectors import Vectors
 from app.store.database import Database, Writing
 from app.store.images import write_images
 from app.store.partition import partition_token
-from app.store.undo import Recording
+from app.store.undo import Recording, Retention
 
 __all__ = ["unmerge"]
 
@@ -36,9 +36,9 @@ _SHOWN = 20
 
 
 async def unmerge(
-    database: Database, embedder: Embedder, census: Census, days: int, call: Call, arguments: UnmergeInput
+    database: Database, embedder: Embedder, census: Census, retention: Retention, call: Call, arguments: UnmergeInput
 ) -> Mapping[str, Any]:
-    """Make a new entity of a part of another; ``days`` is how long that can be undone.
+    """Make a new entity of a part of another; ``retention`` is how long that can be undone.
 
     Raises:
         NotFound: the original, another end or a listed relation does not exist; every lost one is named.
@@ -55,7 +55,7 @@ async def unmerge(
         census.check_names(tally, layer, {apart.type}, set())
     vectors = Vectors(embedder, call.deadline)
     for attempt in range(ATTEMPTS):
-        recording = Recording(call.scope, call.tool, days)
+        recording = Recording(call.scope, call.tool, retention)
         divider = _Divider(call, arguments, apart, vectors, recording, attempt == ATTEMPTS - 1)
         try:
             return await session.write(divider.run, idempotency=once(call, arguments.idempotency_key))
@@ -127,7 +127,8 @@ class _Divider:
         images = {key: draft.image(self.vectors) for key, draft in divided.drafts.items()}
         wanted = {**divided.wanted, **images}
         await write_images(writing, wanted, before.records)
-        summary = f"took {self.apart.name!r} ({self.apart.id}) out of {seen.original.name!r} ({seen.original.id})"
+        of = name_in(sorted({key[1] for key in wanted}), seen.original.id, before.records)
+        summary = f"took {self.apart.name!r} ({self.apart.id}) out of {of!r} ({seen.original.id})"
         undo_id = await self.recording.after(writing, before, summary=summary)
         await noted(
             *(writing, self.call, seen.original.id, sorted({key[1] for key in wanted})),

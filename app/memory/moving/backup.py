@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -47,11 +48,12 @@ async def back_up(
     vectors: bool = False,
     shown: Callable[[int, int], None] = lambda done, total: None,
 ) -> BackedUp:
-    """Write ``<tenant>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
+    """Write ``<tenant>-<its id>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
 
     Raises:
-        OSError: the folder takes no file. InternalError: it does not read as it should. Overloaded: entities were
-            merged or taken apart meanwhile, three times. CallError: the database does not answer. No file is left then.
+        OSError: the folder takes no file, or has this one already. InternalError: it does not read as it should.
+            Overloaded: entities were merged or taken apart meanwhile, three times. CallError: the database does not
+            answer. No file is left then.
     """
     for _ in range(_ATTEMPTS):
         made = await _attempt(database, tenant, folder, vectors, shown)
@@ -74,7 +76,8 @@ async def _attempt(
     dump = Dump(opened, tenant.data, layers, vectors=vectors, embedding=embedding)
     counted = (await opened(Scope(tenant.data, layers, (), None, "backup")).read(COUNT_MERGED))[0]
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
-    path = folder / f"{_FOREIGN.sub('-', tenant.name)}-{moment}.jsonl"
+    # Two names may differ only in what no file name has.
+    path = folder / f"{_FOREIGN.sub('-', tenant.name)}-{tenant.id}-{moment}.jsonl"
     part = path.with_name(f".{path.name}.part")
     total = counted["nodes"] + counted["edges"]
     moved = await moves_of(database.control, tenant.data, layers)
@@ -91,6 +94,8 @@ async def _attempt(
             raise InternalError("the backup does not read as it was written; the disk may be failing")
         if await moved():
             return None
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
@@ -109,4 +114,4 @@ def _read_back(part: Path) -> Summary:
 
 
 def _created(part: Path) -> BinaryIO:
-    return os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    return os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

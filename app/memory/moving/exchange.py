@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.context import Deadline, Scope
+from app.context import OVERRUN_SECONDS, Deadline, Scope
 from app.errors import CallError, Conflict
 from app.settings import Settings
 from app.store.control.moves import Move, Moves
@@ -120,7 +120,8 @@ async def erase_leftovers(database: Database, settings: Settings, *, abandoned_a
     patience = {} if abandoned_after is None else {"older_than": abandoned_after}
     for move in await moves.abandoned(**patience):
         await moves.give_up(move)
-    waits = settings.limits.whole_graph_seconds if abandoned_after is None else abandoned_after
+    longest = _FOLLOW_SECONDS + settings.limits.whole_graph_seconds + OVERRUN_SECONDS
+    waits = longest if abandoned_after is None else abandoned_after
     for left in await moves.left(older_than=waits):
         if left.to is not None:
             await asyncio.to_thread(carry_files, settings, left.data, left.to)

@@ -15,13 +15,13 @@ from typing import BinaryIO, Final
 import orjson
 
 from app.context import layer_from_name
+from app.store.moving.format import LONGEST_LINE
 
 __all__ = ["Exports", "Unfinished"]
 
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9-]")
 _NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:-[A-Za-z0-9-]{1,64})?(?:\.\d{1,3})?\.jsonl\Z")
 _ABANDONED_SECONDS: Final = 3600.0
-_FIRST_LINE: Final = 64 * 1024
 
 
 class Unfinished:
@@ -133,7 +133,7 @@ class Exports:
     def _reads(self, path: Path) -> bool:
         try:
             with path.open("rb") as file:
-                layers = orjson.loads(file.readline(_FIRST_LINE))["layers"]
+                layers = orjson.loads(file.readline(LONGEST_LINE))["layers"]
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return {layer_from_name(layer) for layer in layers} <= self._layers

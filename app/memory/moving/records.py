@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import orjson
 
 from app.context import layer_from_name
+from app.contract import MAX_TEXT
 from app.errors import InvalidInput
 from app.graph.entity import search_fields
 from app.graph.identity import entity_id
@@ -21,6 +23,7 @@ from app.graph.vocabulary import (
     type_label,
     type_name,
 )
+from app.memory.compose import bounded
 from app.memory.moments import moment, moment_text, stored_moment
 from app.store.control.tenants import check_layer_name
 from app.store.moving.load import Row, native_moment
@@ -54,6 +57,7 @@ class Records:
         self._ids: dict[str, str] = {}
         self._keys: set[str] = set()
         self._layers: dict[str, str] = {}
+        self._now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         self.without_vector = 0
         """Entities whose vector was not taken over."""
 
@@ -85,6 +89,7 @@ class Records:
     def _node(self, number: int, layer: str, record: Mapping[str, Any]) -> list[Row]:
         name, type_ = _text(record, "name"), type_name(_text(record, "type"))
         aliases = [str(alias) for alias in record.get("aliases") or ()]
+        bounded(name, {}, {"aliases": aliases}, field=None)
         fields: dict[str, Any] = self._properties(record, ENTITY_PROPERTIES)
         fields |= {key: _text(record, key) for key in _NODE_PLAIN if record.get(key) is not None}
         fields |= {"name": name, "type": type_, "aliases": aliases, "confidence": _number(record, "confidence")}
@@ -94,7 +99,7 @@ class Records:
         fields |= self._vector(record) | _faded(record)
         id_ = _text(record, "id")
         values: dict[str, Any] = {"id": self._renamed(id_, name), "label": type_label(type_), "fields": fields}
-        values |= {key: _moment(record, key) for key in NODE_MOMENTS}
+        values |= self._moments(record, *NODE_MOMENTS)
         made = [Row("node", layer, number, values)]
         if values["id"] != id_:
             made.append(Row("alias", layer, number, {"id": id_, "target": values["id"], "name": name}))
@@ -112,7 +117,13 @@ class Records:
             "target": self._id(_text(record, "to_id")),
             "fields": fields,
             **{key: _moment(record, key) for key in EDGE_MOMENTS},
+            **self._moments(record, "ingested_at", "last_confirmed"),
         }
+
+    def _moments(self, record: Mapping[str, Any], first: str, last: str) -> dict[str, str]:
+        """Two moments that every record has: one that is missing is the other, or now."""
+        one, other = _moment(record, first), _moment(record, last)
+        return {first: one or other or self._now, last: other or one or self._now}
 
     def _properties(self, record: Mapping[str, Any], documented: frozenset[str]) -> dict[str, Any]:
         given: Mapping[str, Any] = record.get("props") or {}
@@ -127,6 +138,7 @@ class Records:
         if len(self._keys) > _OWN_KEYS:
             raise InvalidInput(f"the file brings more than {_OWN_KEYS} property names of its own.")
         extra = record.get("extra")
+        bounded(str(record.get("name", record.get("relation"))), {}, {**(extra or {}), **given}, field=None)
         if extra:
             fields["extra"] = orjson.dumps(dict(extra)).decode()
         return fields
@@ -163,6 +175,8 @@ def _text(record: Mapping[str, Any], key: str) -> str:
     value = record[key]
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"{key} is a text.")
+    if len(value.encode(errors="surrogatepass")) > MAX_TEXT:
+        raise InvalidInput(f"{key} has at most {MAX_TEXT // 1024} KiB.")
     return value
 
 

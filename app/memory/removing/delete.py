@@ -14,13 +14,13 @@ from app.memory.changing.ends import read_only, sorted_names
 from app.memory.changing.schemas import DeleteInput
 from app.memory.removing.removal import locked, removed
 from app.store.database import Database, Writing
-from app.store.undo import Recording
+from app.store.undo import Recording, Retention
 
 __all__ = ["delete"]
 
 
 async def delete(
-    database: Database, census: Census, undo_days: int, call: Call, arguments: DeleteInput
+    database: Database, census: Census, retention: Retention, call: Call, arguments: DeleteInput
 ) -> Mapping[str, Any]:
     """Answer ``graph_delete``. Names are taken exactly or as aliases: what is destroyed is never guessed.
 
@@ -38,7 +38,7 @@ async def delete(
         )
     name = given.pop()
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    recording = Recording(session.scope, call.tool, days=undo_days)
+    recording = Recording(session.scope, call.tool, retention)
 
     taken = (0, 0)
 
@@ -51,7 +51,8 @@ async def delete(
             raise _unknown(name)
         if not any(copy.may for copy in copies):
             raise read_only(f"The entity {name!r}", [copy.layer for copy in copies])
-        aliases, undo_id = await removed(writing, recording, going, f"deleted {copies[0].name}")
+        told = min((copy for copy in copies if copy.may), key=lambda copy: not copy.goes)
+        aliases, undo_id = await removed(writing, recording, going, f"deleted {told.name}")
         taken = going.size()
         gone = [copy.layer for copy in copies if copy.goes]
         layers = going.layers() or gone

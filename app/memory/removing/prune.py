@@ -17,7 +17,7 @@ from app.memory.shapes import ANSWER_CHARACTERS, fitting
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place
 from app.store.database import Database, Writing
-from app.store.undo import Recording
+from app.store.undo import Recording, Retention
 
 __all__ = ["prune"]
 
@@ -31,7 +31,12 @@ class _Changed(Exception):
 
 
 async def prune(
-    database: Database, census: Census, settings: MemorySettings, undo_days: int, call: Call, arguments: PruneInput
+    database: Database,
+    census: Census,
+    settings: MemorySettings,
+    retention: Retention,
+    call: Call,
+    arguments: PruneInput,
 ) -> Mapping[str, Any]:
     """Answer ``graph_prune``.
 
@@ -46,7 +51,7 @@ async def prune(
         return await _preview(session.read, call, arguments, terms)
     if arguments.cursor:
         raise InvalidInput("cursor belongs to a preview; execute takes the first ones that fit. Nothing was applied.")
-    recording = Recording(session.scope, call.tool, days=undo_days)
+    recording = Recording(session.scope, call.tool, retention)
 
     taken = (0, 0)
 

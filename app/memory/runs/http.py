@@ -64,5 +64,6 @@ class PendingRoute:
         running = None
         if under_way is not None and under_way.kind != "capture":
             minutes = max(0, now - under_way.begun_at) // _MINUTE
-            running = {"source": under_way.source or under_way.kind, "minutes": minutes}
+            # Every member's session begins with this line: nothing that another member worded stands in it.
+            running = {"source": under_way.kind, "minutes": minutes}
         return {"ok": True, **waiting.work(), "cooldown_hours": COOLDOWN_HOURS, "running": running}

@@ -35,6 +35,9 @@ Event = Literal[
 EVENTS: tuple[str, ...] = get_args(Event)
 """What may be reported."""
 
+Label = Annotated[str, Field(pattern=r"^[\w .:-]{0,64}$")]
+"""A word or two that other members are shown: no lines, no escapes, no room for instructions."""
+
 Count = Annotated[int | None, Field(ge=0, le=10_000_000)]
 
 
@@ -43,8 +46,8 @@ class RunInput(WriteArguments):
 
     action: Literal["begin", "heartbeat", "progress", "finish", "abort", "status"]
     kind: Kind = Field(default="dream", description="begin: what kind of run.")
-    device: Short = Field(default="", description="begin: name of this device; the same one takes its run up again.")
-    source: Short = Field(default="", description="begin: what started it, e.g. scheduled-nightly, manual-graph-dream.")
+    device: Label = Field(default="", description="begin: name of this device; the same one takes its run up again.")
+    source: Label = Field(default="", description="begin: what started it, e.g. scheduled-nightly, manual-graph-dream.")
     lease: Short | None = Field(default=None, description="heartbeat, progress, finish: as begin answered it last.")
     run_id: Name | None = Field(default=None, description="abort, status: a run; abort by default: yours under way.")
     session_id: Name | None = Field(default=None, description="progress: the conversation that was read.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from array import array
 from collections.abc import AsyncIterator, Sequence
@@ -14,20 +15,27 @@ from app.context import Deadline
 from app.errors import StartError
 from app.store.compacting.queries import LAST, NODES, RELATIONS, WRITE_NODES, WRITE_RELATIONS
 from app.store.database import ControlSession, Database
+from app.store.statement import Statement
 
 __all__ = ["Copy", "Fingerprint", "Page", "Totals", "pages"]
 
 _PAGE: Final = 500
+_LIGHT: Final = 32 * 1024
+"""Characters, numbers and bytes of a record that is read and written together with others: what a transaction may hold
+is bounded, and a change that can be undone may have megabytes."""
+_ANY: Final = 2**62
 _SECONDS: Final = 120.0
 _DIGEST: Final = 16
 _SOFTWARE_EXIT: Final = 70  # EX_SOFTWARE of sysexits.h
 
+_Kind = Literal["nodes", "relations"]
+
 
 class Page(NamedTuple):
     """Records of one kind: a node is [number, labels, properties], a relation [[source, target], type, properties],
-    a property [key, value, kind]."""
+    a property [key, value, kind], kind being plain, moment (the value is its text) or bytes (its base64)."""
 
-    kind: Literal["nodes", "relations"]
+    kind: _Kind
     rows: list[list[Any]]
 
 
@@ -48,13 +56,33 @@ async def pages(database: Database) -> AsyncIterator[Page]:
         StartError: a record holds what cannot be copied.
     """
     last = (await _session(database).read(LAST))[0]
-    for kind, statement, end in (("nodes", NODES, last["node"]), ("relations", RELATIONS, last["relation"])):
+    ranges: tuple[tuple[_Kind, Statement, int], ...] = (
+        ("nodes", NODES, last["node"]),
+        ("relations", RELATIONS, last["relation"]),
+    )
+    for kind, statement, end in ranges:
         for first in range(0, end + 1, _PAGE):
-            found = await _session(database).read(statement, first=first, last=min(end, first + _PAGE - 1))
-            rows = found[0]["rows"]
-            _require_known(rows)
-            if rows:
-                yield Page("nodes" if kind == "nodes" else "relations", rows)
+            found = await _range(database, statement, first, min(end, first + _PAGE - 1), light=_LIGHT)
+            if found["rows"]:
+                yield _page(kind, found["rows"])
+            for at in found["heavy"]:
+                yield _page(kind, (await _range(database, statement, at, at, light=_ANY))["rows"])
+
+
+async def _range(database: Database, statement: Statement, first: int, last: int, *, light: int) -> dict[str, Any]:
+    return (await _session(database).read(statement, first=first, last=last, light=light))[0]
+
+
+def _page(kind: _Kind, rows: list[list[Any]]) -> Page:
+    _require_known(rows)
+    for row in rows:
+        row[2] = [_spelt(named) for named in row[2]]
+    return Page(kind, rows)
+
+
+def _spelt(named: list[Any]) -> list[Any]:
+    key, value, _ = named
+    return [key, base64.b64encode(value).decode(), "bytes"] if isinstance(value, bytes | bytearray) else named
 
 
 class Fingerprint:
@@ -143,9 +171,13 @@ def _require_known(rows: Sequence[Sequence[Any]]) -> None:
 
 def _values(properties: Sequence[Sequence[Any]]) -> dict[str, Any]:
     return {
-        "fields": {key: value for key, value, kind in properties if kind == "plain"},
+        "fields": {key: _native(value, kind) for key, value, kind in properties if kind != "moment"},
         "moments": [[key, value] for key, value, kind in properties if kind == "moment"],
     }
+
+
+def _native(value: Any, kind: str) -> Any:
+    return base64.b64decode(value) if kind == "bytes" else value
 
 
 def _key(named: Sequence[Any]) -> str:

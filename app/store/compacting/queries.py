@@ -31,30 +31,39 @@ COUNT: Final = statement(
     control=True,
 )
 
-# [key, value, kind] of each property; a kind but these two is the name of a type that nobody here writes.
+# [key, value, kind] of each property; a kind but these two is the name of a type that nobody here writes. A value of
+# bytes counts as a list of integers.
+_PROPERTIES: Final = """[k IN keys(x) |
+      [k, CASE WHEN x[k] IS :: ZONED DATETIME THEN toString(x[k]) ELSE x[k] END,
+       CASE WHEN x[k] IS :: ZONED DATETIME THEN 'moment'
+            WHEN x[k] IS :: STRING | INTEGER | FLOAT | BOOLEAN | LIST<STRING | INTEGER | FLOAT | BOOLEAN> THEN 'plain'
+            ELSE valueType(x[k]) END]]"""
+
+# More characters, numbers and bytes than a record may have that is read together with others.
+_HEAVY: Final = """reduce(sum = 0, k IN keys(x) | sum +
+      CASE WHEN x[k] IS :: STRING | LIST<INTEGER | FLOAT | BOOLEAN> THEN size(x[k])
+           WHEN x[k] IS :: LIST<STRING> THEN reduce(many = 0, each IN x[k] | many + size(each))
+           ELSE 1 END) > $light"""
+
 NODES: Final = statement(
     "compacting.read_nodes",
-    """
+    f"""
     UNWIND range($first, $last) AS at
-    MATCH (n) WHERE id(n) = at AND NOT n:_Schema
-    RETURN collect([at, labels(n), [k IN keys(n) |
-      [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END,
-       CASE WHEN n[k] IS :: ZONED DATETIME THEN 'moment'
-            WHEN n[k] IS :: STRING | INTEGER | FLOAT | BOOLEAN | LIST<STRING | INTEGER | FLOAT | BOOLEAN> THEN 'plain'
-            ELSE valueType(n[k]) END]]]) AS rows
+    MATCH (x) WHERE id(x) = at AND NOT x:_Schema
+    WITH at, x, {_HEAVY} AS heavy
+    RETURN collect(CASE WHEN heavy THEN at END) AS heavy,
+      collect(CASE WHEN NOT heavy THEN [at, labels(x), {_PROPERTIES}] END) AS rows
     """,
     control=True,
 )
 RELATIONS: Final = statement(
     "compacting.read_relations",
-    """
+    f"""
     UNWIND range($first, $last) AS at
-    MATCH (a)-[r]->(b) WHERE id(r) = at
-    RETURN collect([[id(a), id(b)], type(r), [k IN keys(r) |
-      [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END,
-       CASE WHEN r[k] IS :: ZONED DATETIME THEN 'moment'
-            WHEN r[k] IS :: STRING | INTEGER | FLOAT | BOOLEAN | LIST<STRING | INTEGER | FLOAT | BOOLEAN> THEN 'plain'
-            ELSE valueType(r[k]) END]]]) AS rows
+    MATCH (a)-[x]->(b) WHERE id(x) = at
+    WITH at, a, x, b, {_HEAVY} AS heavy
+    RETURN collect(CASE WHEN heavy THEN at END) AS heavy,
+      collect(CASE WHEN NOT heavy THEN [[id(a), id(b)], type(x), {_PROPERTIES}] END) AS rows
     """,
     control=True,
 )

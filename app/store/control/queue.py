@@ -17,6 +17,7 @@ from app.context import Scope
 from app.contract import Json
 from app.store.control.queue_statements import (
     ACCEPT,
+    ACCEPTED,
     CHANGE,
     CLAIM,
     CLAIM_CONVERSION,
@@ -125,9 +126,12 @@ class Usage:
     """Bytes, those of converted texts included."""
 
 
-def item_key(tenant: str, layer: str, name: str, sha256: str) -> str:
-    """What an item is unique by: the same content under the same name in the same layer is one item."""
-    return hashlib.sha256("\0".join((tenant, layer, name, sha256)).encode()).hexdigest()
+def item_key(tenant: str, layer: str, name: str, sha256: str, *sender: str) -> str:
+    """What an item is unique by: the same content under the same name in the same layer is one item.
+
+    With a ``sender`` it is that sender's own, beside another's: see :func:`accept_in`.
+    """
+    return hashlib.sha256("\0".join((tenant, layer, name, sha256, *sender)).encode()).hexdigest()
 
 
 class QueueStore:
@@ -223,9 +227,9 @@ class QueueStore:
         found = await self._items(NEWEST, of=tenant, readable=sorted(layers), name=name, sender=sender)
         return found[0] if found else None
 
-    async def versions(self, tenant: str, layer: str, name: str) -> list[Item]:
+    async def versions(self, tenant: str, layer: str, name: str, *, sender: str | None = None) -> list[Item]:
         """Kept transcripts of one name in one layer, oldest first."""
-        return await self._items(VERSIONS, of=tenant, layer_of=layer, name=name)
+        return await self._items(VERSIONS, of=tenant, layer_of=layer, name=name, sender=sender)
 
     async def known(self, ids: Collection[str]) -> frozenset[str]:
         """Which of these ids have a record."""
@@ -295,10 +299,19 @@ def new_lease() -> str:
     return f"le-{secrets.token_hex(12)}"
 
 
-async def accept_in(writing: Writing, item: Item) -> tuple[Item, bool]:
-    """Queue an item in a transaction that is under way; the item that stands there now, and whether it is this one."""
-    key = item_key(item.tenant, item.layer, item.name, item.sha256)
-    row = (await writing.run(ACCEPT, key=key, record=item.record()))[0]
+async def accept_in(writing: Writing, item: Item, *, sender: str | None = None) -> tuple[Item, bool]:
+    """Queue an item in a transaction that is under way; the item that stands there now, and whether it is this one.
+
+    What somebody else sent already is that item, except to a ``sender`` who may not see it: an item of its own is
+    queued beside it then, and nothing in the answer tells that from what is new.
+    """
+    content = (item.tenant, item.layer, item.name, item.sha256)
+    own = item_key(*content, item.subject)
+    if rows := await writing.run(ACCEPTED, key=own):
+        return Item.of(rows[0]["item"]), False
+    row = (await writing.run(ACCEPT, key=item_key(*content), record=item.record()))[0]
+    if sender is not None and row["item"]["subject"] != sender:
+        row = (await writing.run(ACCEPT, key=own, record=item.record()))[0]
     return Item.of(row["item"]), bool(row["fresh"])
 
 

@@ -6,6 +6,7 @@ from app.store.statement import statement
 
 __all__ = [
     "ACCEPT",
+    "ACCEPTED",
     "CHANGE",
     "CLAIM",
     "CLAIMED_OUT",
@@ -34,6 +35,16 @@ ACCEPT = statement(
     WITH i, i.fresh IS NOT NULL AS fresh
     REMOVE i.fresh
     RETURN properties(i) AS item, fresh
+    """,
+    writes=True,
+    control=True,
+)
+ACCEPTED = statement(
+    "queue.accepted",
+    """
+    MATCH (i:_IngestItem {key: $key})
+    SET i.locked = true REMOVE i.locked
+    RETURN properties(i) AS item
     """,
     writes=True,
     control=True,
@@ -133,6 +144,7 @@ VERSIONS = statement(
     "queue.versions",
     """
     MATCH (i:_IngestItem {tenant: $of, name: $name, layer: $layer_of, kind: 'transcript', stored: true})
+    WHERE i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.created_at, i.id
     """,
     control=True,
@@ -180,11 +192,13 @@ CLAIM = statement(
     writes=True,
     control=True,
 )
-# The tenants take turns, in the order of their ids: $after is the one that was served last.
+# The tenants take turns, in the order of their ids: $after is the one that was served last. What belongs to a tenant
+# that is moved, suspended or deleted waits: a converter would bring back files that are being put away.
 CLAIM_CONVERSION = statement(
     "queue.claim_conversion",
     """
     MATCH (i:_IngestItem) WHERE i.state IN ['received', 'converting'] AND i.due <= $now
+      AND NOT EXISTS { MATCH (t:_Tenant {data: i.tenant}) WHERE t.state <> 'active' }
     WITH i ORDER BY i.tenant <= $after, i.tenant, i.due, i.id LIMIT 1
     SET i.locked = true REMOVE i.locked
     WITH i WHERE i.state IN ['received', 'converting'] AND i.due <= $now

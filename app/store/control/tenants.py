@@ -18,10 +18,13 @@ from app.store.control.rules import read_rules, write_rules
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["HOME_TENANT", "Tenant", "TenantState", "Tenants", "check_layer_name", "check_tenant_name"]
+__all__ = ["HOME_TENANT", "MOST_LAYERS", "Tenant", "TenantState", "Tenants", "check_layer_name", "check_tenant_name"]
 
 HOME_TENANT: Final = "home"
 """Name of the first tenant for memory, made with the database beside the operators' own."""
+
+MOST_LAYERS: Final = 1000
+"""Of a tenant: their names are in every export and in the memory of every replica."""
 
 _NAME: Final = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?\Z")
 _LAYER: Final = re.compile(r"[^\W_][\w:./-]{0,63}\Z")
@@ -91,8 +94,9 @@ ADD_LAYERS = statement(
     f"""
     MATCH (t:_Tenant {{id: $id}})
     SET t.touched = $now
+    WITH t, size(t.layers) AS before
     SET t.layers = t.layers + [layer IN $names WHERE NOT layer IN t.layers]
-    RETURN {_FIELDS}
+    RETURN {_FIELDS}, before
     """,
     writes=True,
     control=True,
@@ -281,12 +285,15 @@ class Tenants:
         """Make these layers exist (partition rule 1); those that do already stay.
 
         Raises:
-            InvalidInput: a name breaks the rule of :func:`check_layer_name`.
+            InvalidInput: a name breaks the rule of :func:`check_layer_name`, or there would be more than MOST_LAYERS.
         """
         checked = sorted({check_layer_name(name) for name in names})
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
-            return await writing.run(ADD_LAYERS, id=tenant_id, names=checked, now=_now())
+            rows = await writing.run(ADD_LAYERS, id=tenant_id, names=checked, now=_now())
+            if rows and len(rows[0]["layers"]) > max(MOST_LAYERS, rows[0]["before"]):
+                raise InvalidInput(f"a tenant has at most {MOST_LAYERS:,} layers. No layer was made.", field="layer")
+            return rows
 
         rows = await self._control.write(work)
         return Tenant.of(rows[0]) if rows else None

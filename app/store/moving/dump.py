@@ -19,7 +19,7 @@ import orjson
 
 from app.context import Scope, layer_name
 from app.store.moving.format import FORMAT, VERSION, Seal
-from app.store.moving.queries import ALIASES, EDGES, NODES, NODES_BY_ID
+from app.store.moving.queries import ALIASES, EDGE_KEYS, EDGES, EDGES_BY_KEY, NODES, NODES_BY_ID
 from app.store.session import TenantSession
 from app.store.statement import Statement
 from app.store.values import spelt_moment
@@ -28,6 +28,8 @@ __all__ = ["EDGE_FIELDS", "NODE_FIELDS", "Dump"]
 
 PAGE: Final = 1000
 VECTOR_PAGE: Final = 250
+_KEYS: Final = 50_000
+"""Relations of one source that are put in order at once: a pass looks at all of that source."""
 
 NODE_FIELDS: Final = (
     *("id", "type", "name", "subtype", "confidence", "times_mentioned", "first_seen", "last_seen", "source_file"),
@@ -153,8 +155,8 @@ def _mark(id_: str) -> int:
     return int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=8).digest())
 
 
-async def _rows(session: TenantSession, page: Statement, **parameters: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await session.read(page, **parameters))[0]["rows"]
+async def _rows(session: TenantSession, page: Statement, **parameters: Any) -> list[Any]:
+    found: list[Any] = (await session.read(page, **parameters))[0]["rows"]
     return found
 
 
@@ -168,10 +170,25 @@ async def _paged(
 
 
 async def _edges(session: TenantSession, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
-    after = {"source": "", "relation": "", "target": ""}
-    while rows := await _rows(session, EDGES, of=layer, limit=PAGE, **after):
+    after = ""
+    while rows := await _rows(session, EDGES, of=layer, limit=PAGE, after=after):
         yield rows
-        after = {key: rows[-1][key] for key in after}
+        after = rows[-1]["source"]
+        if len(rows) == PAGE:
+            async for more in _rest(session, layer, rows[-1]):
+                yield more
+
+
+async def _rest(session: TenantSession, layer: str, last: Mapping[str, Any]) -> AsyncIterator[list[dict[str, Any]]]:
+    """The relations of one source behind ``last``."""
+    source, behind = last["source"], [last["relation"], last["target"]]
+    while behind:
+        keys: list[list[str]] = await _rows(
+            session, EDGE_KEYS, of=layer, source=source, relation=behind[0], target=behind[1], limit=_KEYS
+        )
+        for start in range(0, len(keys), PAGE):
+            yield await _rows(session, EDGES_BY_KEY, of=layer, source=source, keys=keys[start : start + PAGE])
+        behind = keys[-1] if len(keys) == _KEYS else []
 
 
 def _node(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import orjson
 
 from app.errors import InvalidInput
 
-__all__ = ["FORMAT", "VERSION", "Counts", "Seal", "Summary", "numbered", "records", "verified"]
+__all__ = ["FORMAT", "LONGEST_LINE", "VERSION", "Counts", "Seal", "Summary", "numbered", "records", "verified"]
 
 FORMAT: Final = "graphkeep"
 VERSION: Final = 1

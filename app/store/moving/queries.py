@@ -15,6 +15,8 @@ __all__ = [
     "COUNT_MERGED",
     "COUNT_STORED",
     "EDGES",
+    "EDGES_BY_KEY",
+    "EDGE_KEYS",
     "FIND_DOUBLES",
     "NODES",
     "NODES_BY_ID",
@@ -58,19 +60,44 @@ ALIASES: Final = statement(
     """,
 )
 
+_EDGE: Final = """{source: a.id, relation: type(r), target: b.id,
+      properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
+      | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END, r[k] IS :: ZONED DATETIME]]}"""
+
+# The last source of a full page may have more: those are found by the two statements below.
 EDGES: Final = statement(
     "moving.page_edges",
+    f"""
+    MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+    WHERE a.layer IN $layers AND a.layer = $of AND a.id > $after
+    MATCH (a)-[r]->(b:Entity {{tenant: $tenant}}) WHERE b.layer IN $layers
+    WITH a, r, b ORDER BY a.tenant, a.layer, a.id, type(r), b.id LIMIT $limit
+    RETURN collect({_EDGE}) AS rows
+    """,
+)
+
+# No index orders the relations of one source, so each of these looks at all of them: it takes many at once.
+EDGE_KEYS: Final = statement(
+    "moving.page_edge_keys",
     """
-    MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-    WHERE a.layer IN $layers AND a.layer = $of AND a.id >= $source
+    MATCH (a:Entity {tenant: $tenant, id: $source}) WHERE a.layer IN $layers AND a.layer = $of
     MATCH (a)-[r]->(b:Entity {tenant: $tenant}) WHERE b.layer IN $layers
-    WITH a, r, a.id AS source, type(r) AS relation, b.id AS target
-    WHERE source > $source OR relation > $relation OR (relation = $relation AND target > $target)
-    WITH a, r, source, relation, target ORDER BY a.tenant, a.layer, source, relation, target LIMIT $limit
-    RETURN collect({source: source, relation: relation, target: target,
-      properties: [k IN keys(r) WHERE NOT k IN ['tenant', 'layer']
-      | [k, CASE WHEN r[k] IS :: ZONED DATETIME THEN toString(r[k]) ELSE r[k] END, r[k] IS :: ZONED DATETIME]]})
-      AS rows
+    WITH type(r) AS relation, b.id AS target
+    WHERE relation > $relation OR (relation = $relation AND target > $target)
+    WITH relation, target ORDER BY relation, target LIMIT $limit
+    RETURN collect([relation, target]) AS rows
+    """,
+)
+
+EDGES_BY_KEY: Final = statement(
+    "moving.read_edges",
+    f"""
+    MATCH (a:Entity {{tenant: $tenant, id: $source}}) WHERE a.layer IN $layers AND a.layer = $of
+    UNWIND $keys AS key
+    MATCH (b:Entity {{tenant: $tenant, id: key[1]}}) WHERE b.layer IN $layers AND b.layer = $of
+    MATCH (a)-[r]->(b) WHERE type(r) = key[0]
+    WITH a, r, b ORDER BY type(r), b.id
+    RETURN collect({_EDGE}) AS rows
     """,
 )
 

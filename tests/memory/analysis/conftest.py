@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from app.context import SCOPES
 from app.memory.analysis.tools import ANALYSIS
 from tests.memory.conftest import Agent
 
@@ -16,7 +17,8 @@ async def do(agent: Agent, name: str, *, operator: bool = False, digest: str = "
     tool = TOOLS[name]
     call = agent.call(name, digest)
     if operator:
-        call = replace(call, principal=replace(call.principal, operator=True))
+        grant = replace(call.principal.grant, scopes=frozenset(SCOPES))
+        call = replace(call, principal=replace(call.principal, operator=True, grant=grant))
     answer = dict(await tool.run(agent.service, call, tool.input.model_validate(arguments)))
     tool.output.model_validate(answer)
     return answer

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.context import Deadline
-from app.errors import EmbeddingUnavailable, Forbidden, Overloaded
+from app.errors import EmbeddingUnavailable, Forbidden, InsufficientScope, Overloaded
 from app.memory.analysis import reembed as module
 from app.memory.analysis.schemas import ReembedInput
 from app.memory.service import MemoryService
@@ -144,6 +145,10 @@ async def test_all_tenants_are_for_operators_and_stand_in_their_audits(
     """W-M27: an id that two tenants have was embedded for one of them only."""
     with pytest.raises(Forbidden):
         await do(agent, "graph_reembed", all_tenants=True)
+    call = agent.call("graph_reembed")
+    unasked = replace(call, principal=replace(call.principal, operator=True))  # whose connection was not granted admin
+    with pytest.raises(InsufficientScope, match="the scope admin"):
+        await module.reembed(database, agent.service.embedder, unasked, ReembedInput(all_tenants=True))
     tenants = Tenants(database.control)
     made = [await tenants.create(fresh_name("embedded")) for _ in range(2)]
     for tenant in made:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 import pytest
 
-from app.context import TenantRules
+from app.context import Deadline, TenantRules
 from app.errors import Forbidden, InvalidInput, NotFound
+from app.memory.changing.contradictions import contradictions
+from app.memory.changing.schemas import ContradictionsInput
 from app.memory.service import MemoryService
 from app.store.database import Database
+from app.store.statement import Statement
 from tests.memory.conftest import Agent
 from tests.memory.doing import do, entries
 
@@ -129,6 +135,43 @@ async def test_two_current_values_of_a_relation_with_one_are_a_candidate_across_
     await in_a.relate("Acme", "CONTRADICTS", "Globex", from_type="Organization", to_type="Organization")
     recorded = await do(in_a, "graph_contradictions")
     assert (recorded["count"], recorded["candidates"]) == (1, [])
+
+
+async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(plain_agent: Agent) -> None:
+    """A briefing is kept in memory: one hub and a few texts of 32 KiB made it tens of megabytes."""
+    long = "z" * 30_000
+    names = [f"firm {number:02}" for number in range(25)]
+    plain_agent.rules = TenantRules(single_valued=frozenset())  # before it had this rule all of them held
+    await plain_agent.batch(
+        [{"name": "Ann", "type": "Person"}, *({"name": name, "type": "Organization"} for name in names)],
+        [
+            {
+                "from": "Ann",
+                "relation": "WORKS_AT",
+                "to": name,
+                "valid_at": "2020-01-01",
+                "properties": {"reason": long},
+            }
+            for name in names
+        ],
+    )
+    plain_agent.rules = TenantRules()
+    await _contradict(plain_agent, "uses Vue", "uses React", properties={"description": long, "purpose": long})
+    session = plain_agent.service.database.session(
+        plain_agent.call("test").scope, deadline=Deadline.after(30), request_id="test"
+    )
+    rows: list[dict[str, Any]] = []
+
+    async def read(statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        rows.extend(await session.read(statement, **parameters))
+        return rows
+
+    answer = await contradictions(read, plain_agent.call("graph_contradictions"), ContradictionsInput())
+    assert len(orjson.dumps(rows)) < 20_000
+    (candidate,) = answer["candidates"]
+    assert [value["name"] for value in candidate["values"]] == names[:20]
+    assert candidate["since"] is None, "the moment that the second began is among those that are not read"
+    assert answer["contradictions"][0]["description"] == f"{long[:500]}…"
 
 
 @pytest.mark.shows("graph_contradictions", 7)

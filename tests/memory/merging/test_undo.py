@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import Conflict, InvalidInput, NotFound
+from app.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from app.memory.service import MemoryService
 from app.settings import Settings, StoreSettings
 from app.store.control.audit import Audit
@@ -114,6 +114,19 @@ async def test_a_change_is_there_only_for_who_may_write_all_its_layers(service: 
     assert (await undo(team, undo_id))["undone"]["layers"] == ["tenant", "a"]
 
 
+async def test_what_a_change_is_called_has_no_name_from_a_layer_that_it_did_not_touch(
+    service: MemoryService, tenant: str
+) -> None:
+    """Partition rule 18: it is shown to who may write the layers that it touched, not to who may read what it saw."""
+    there, here = Agent(service, tenant, ("a",), "a"), Agent(service, tenant, ("b",), "b")
+    await there.batch([{"name": name, "type": "Person"} for name in ("ZED", "ROBERT")], [])
+    await here.batch([{"name": name, "type": "Person"} for name in ("Zed", "Bob", "Robert")], [])
+    await changing(Team(service, tenant, ("a", "b"), ("b",)), "graph_delete", entity_id="zed")
+    await merge(Team(service, tenant, ("a", "b"), ("b", "a")), "bob", "robert")
+    told = [change["summary"] for change in (await undo(here, None))["changes"]]
+    assert told == ["merged 'Bob' (bob) into 'Robert' (robert)", "deleted Zed"]
+
+
 @pytest.mark.shows("graph_undo", 7)
 async def test_how_long_a_change_can_be_undone_is_a_setting(
     database: Database, embedder: Packaged, tenant: str
@@ -130,6 +143,23 @@ async def test_how_long_a_change_can_be_undone_is_a_setting(
     assert (await undo(agent, None))["changes"] == []
     with pytest.raises(NotFound):
         await undo(agent, undo_id)
+    await service.close()
+
+
+async def test_what_comes_back_counts_for_the_quota(database: Database, embedder: Packaged, tenant: str) -> None:
+    """To fill, delete, fill again and undo would double what a tenant may hold."""
+    service = MemoryService(database, embedder, settings(quota_entities=3))  # type: ignore[arg-type]
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ann", "KNOWS", "Bob")
+    gone = await changing(agent, "graph_delete", entity_id="bob")
+    await agent.relate("Ann", "KNOWS", "Cid", to_type="Person")
+    await agent.relate("Ann", "KNOWS", "Dan", to_type="Person")
+    with pytest.raises(QuotaExceeded, match="may hold 3 entities"):
+        await undo(agent, gone["undo_id"])
+    await changing(agent, "graph_delete", entity_id="dan")
+    assert (await undo(agent, gone["undo_id"]))["restored"]["entities"] == 1
+    with pytest.raises(QuotaExceeded):
+        await agent.relate("Ann", "KNOWS", "Eve", to_type="Person")
     await service.close()
 
 

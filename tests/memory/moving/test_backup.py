@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import orjson
 import pytest
 
 from app.errors import InternalError, InvalidInput, Overloaded
+from app.memory.moments import moment
+from app.memory.moving import backup as backing_up
 from app.memory.moving.backup import back_up
 from app.memory.moving.importing import import_memory
 from app.memory.moving.records import Records
@@ -91,6 +95,30 @@ async def test_a_record_that_no_restore_would_take_is_found_when_it_is_backed_up
     assert os.listdir(tmp_path) == []
 
 
+async def test_tenants_with_names_that_look_alike_in_a_folder_have_files_of_their_own(
+    database: Database, new_tenant: New, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (
+        replace(await new_tenant(), name="family archive"),
+        replace(await new_tenant(), name="family-archive"),
+    )
+    monkeypatch.setattr(backing_up, "datetime", _Standing)
+    made = [await back_up(database, tenant, tmp_path) for tenant in (first, second)]
+    assert sorted(each.path.name for each in made) == sorted(os.listdir(tmp_path))
+    assert len({each.path for each in made}) == 2
+    before = made[0].path.read_bytes()
+    with pytest.raises(FileExistsError):
+        await back_up(database, first, tmp_path)
+    assert made[0].path.read_bytes() == before
+    assert len(os.listdir(tmp_path)) == 2
+
+
+class _Standing(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime(2026, 11, 30, 3, tzinfo=tz)
+
+
 @pytest.mark.parametrize("given", [[1.0, 2.0, 3.0], [1, 2, 3, "4"], "x", [1, 2, 3, True]])
 def test_what_a_record_faded_from_is_four_numbers(given: object) -> None:
     node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant", "decay_state": given}
@@ -98,6 +126,32 @@ def test_what_a_record_faded_from_is_four_numbers(given: object) -> None:
         Records().rows(1, node)
     (row,) = Records().rows(1, orjson.loads(orjson.dumps({**node, "decay_state": [1, 2.5, 3, 4]})))
     assert row.values["fields"]["decay_state"] == [1.0, 2.5, 3.0, 4.0]
+
+
+def test_every_record_has_the_moments_that_reading_it_needs() -> None:
+    records = Records()
+    node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant"}
+    edge = {"record": "edge", "layer": "tenant", "from_id": "ada", "to_id": "eve", "relation": "KNOWS", "weight": 0.5}
+    for record, first, last in ((node, "first_seen", "last_seen"), (edge, "ingested_at", "last_confirmed")):
+        (row,) = records.rows(1, record)
+        assert moment(row.values[first]) == moment(row.values[last])
+        (row,) = records.rows(1, {**record, last: "2026-01-02T00:00:00Z"})
+        assert (row.values[first], row.values[last]) == ("2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"props": {"content": "x" * 131_072}},
+        {"extra": {"odd": ["x" * 131_072]}},
+        {"evidence_text": "x" * 32_769},
+        {"aliases": ["x" * 100] * 2000},
+    ],
+)
+def test_a_record_that_no_tool_would_make_so_large_is_refused(more: dict[str, object]) -> None:
+    node = {"record": "node", "id": "ada", "name": "Ada", "type": "Person", "layer": "tenant"}
+    with pytest.raises(InvalidInput, match=r"line 7: .* KiB"):
+        Records().rows(7, {**node, **more})
 
 
 _TIME = {

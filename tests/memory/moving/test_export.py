@@ -21,10 +21,11 @@ from app.memory.moving.schemas import ExportInput
 from app.memory.service import MemoryService
 from app.store import idempotency
 from app.store.database import Database
+from app.store.moving import dump as dumping
 from app.store.moving.dump import Dump
 from app.store.moving.format import verified
 from tests.memory.conftest import HOME, Agent
-from tests.memory.moving.conftest import LAYERS, learn, lines_of
+from tests.memory.moving.conftest import LAYERS, learn, lines_of, records_of
 
 
 def folder_of(tenant: str) -> Path:
@@ -131,6 +132,34 @@ def test_a_file_is_found_only_by_who_made_it_and_may_read_all_of_it(tmp_path: Pa
     assert Exports(tmp_path, "other", ("", "work")).find(unfinished.name) is None
     for name in ("../" + unfinished.name, "/etc/passwd", f".{unfinished.name}.part", ""):
         assert Exports(tmp_path, "user", ("", "work")).find(name) is None
+
+
+async def test_a_source_of_many_relations_is_read_whole_in_pieces(
+    database: Database, service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(service, tenant, ("",), "")
+    verbs = ("KNOWS", "USES", "WORKS_WITH")
+    relations = [
+        {"from": "Hub", "relation": verb, "to": f"N{number}"} for number in range(5) for verb in verbs[: 1 + number % 3]
+    ]
+    others = [{"from": name, "relation": "KNOWS", "to": "Hub"} for name in ("Ada", "N1", "Zoe")]
+    names = ("Hub", "Ada", "Zoe", *(f"N{number}" for number in range(5)))
+    await agent.batch([{"name": name, "type": "Person"} for name in names], [*relations, *others])
+    whole = await records_of(database, tenant)
+    assert sum(each["record"] == "edge" for each in whole) == 12
+    for page, keys in ((1, 1), (2, 3), (3, 2), (4, 50)):
+        monkeypatch.setattr(dumping, "PAGE", page)
+        monkeypatch.setattr(dumping, "_KEYS", keys)
+        assert await records_of(database, tenant) == whole
+
+
+def test_a_file_of_many_layers_is_found_too(tmp_path: Path) -> None:
+    layers = [f"{number:04}{'x' * 60}" for number in range(1100)]
+    unfinished = Exports(tmp_path, "user", layers).begin(None)
+    unfinished.write(orjson.dumps({"layers": layers}) + b"\n")
+    unfinished.finish()
+    assert Exports(tmp_path, "user", layers).find(unfinished.name) is not None
+    assert Exports(tmp_path, "user", layers[1:]).find(unfinished.name) is None
 
 
 @pytest.mark.shows("graph_export", 9)

@@ -21,9 +21,11 @@ from app.store.control.queue import (
     remove_in,
     take_in,
 )
+from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database
 from app.store.idempotency import Idempotency
 from app.store.statement import REGISTERED
+from tests.identity import fresh_name
 from tests.plans import assert_plan
 
 
@@ -215,6 +217,36 @@ async def test_whose_first_item_comes_late_waits_for_one_of_each_other_tenant(st
     assert await _turns(store, 3, after=last) == [many, many]
 
 
+async def test_what_a_tenant_sent_is_converted_only_while_it_is_active(store, database):
+    """Fault 29: a converter would bring back what an erasure puts away."""
+    tenants = Tenants(database.control)
+    made = await tenants.create(fresh_name("tenant"))
+    waiting, _ = await accept(database, item(made.data, "a.pdf", state="received", due=-30.0))
+    for state in (TenantState.SUSPENDED, TenantState.MOVING):
+        await tenants.set_state(made.id, state)
+        assert await store.claim_conversion(now=-29.0, until=60.0) is None
+    await tenants.set_state(made.id, TenantState.ACTIVE)
+    taken = await store.claim_conversion(now=-29.0, until=60.0)
+    assert taken.id == waiting.id
+    assert await store.finish(taken, {"state": "pending"})
+
+
+async def test_what_another_sent_already_is_one_item_except_to_who_may_not_see_it(database, tenant):
+    async def sent(subject: str, *, seeing: bool) -> tuple[Item, bool]:
+        made = item(tenant, subject=subject)
+        return await database.control.write(
+            lambda writing: accept_in(writing, made, sender=None if seeing else subject)
+        )
+
+    first, _ = await sent("us", seeing=False)
+    assert await sent("them", seeing=True) == (first, False)
+    beside, fresh = await sent("device", seeing=False)
+    assert (fresh, beside.subject) == (True, "device")
+    assert await sent("device", seeing=False) == await sent("device", seeing=True) == (beside, False)
+    await database.control.write(lambda writing: remove_in(writing, first.id))
+    assert await sent("device", seeing=False) == (beside, False)
+
+
 async def _turns(store: QueueStore, most: int, *, after: str = "") -> list[str]:
     """Whose items one converter gets, of what was due before any other test's."""
     served: list[str] = []
@@ -242,6 +274,10 @@ async def test_a_sender_is_shown_what_it_sent_alone(store, database, tenant):
     assert [row["session"] for row in cursors] == ["us"]
     assert await store.newest(tenant, [""], "them-pending.md", sender="us") is None
     assert (await store.newest(tenant, [""], "us-pending.md", sender="us")).subject == "us"
+    for subject in ("us", "them"):
+        await accept(database, item(tenant, "s.jsonl", subject=subject, sha256=subject, kind="transcript"))
+    assert [found.subject for found in await store.versions(tenant, "", "s.jsonl", sender="us")] == ["us"]
+    assert len(await store.versions(tenant, "", "s.jsonl")) == 2
 
 
 async def _mine(store: QueueStore, tenant: str, *, now: float) -> Item | None:

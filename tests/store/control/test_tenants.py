@@ -58,6 +58,17 @@ async def test_layers_named_at_once_all_exist_once(tenants: Tenants) -> None:
     assert stored.all_layers() == stored.layers | {""}
 
 
+async def test_a_tenant_has_no_more_layers_than_one_may_have(tenants: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = await tenants.create(fresh_name("tenant"))
+    await tenants.add_layers(tenant.id, ["a", "b", "c"])
+    monkeypatch.setattr("app.store.control.tenants.MOST_LAYERS", 2)
+    with pytest.raises(InvalidInput, match="at most 2 layers"):
+        await tenants.add_layers(tenant.id, ["a", "d"])
+    stored = await tenants.add_layers(tenant.id, ["a", "b"])
+    assert stored is not None
+    assert stored.layers == {"a", "b", "c"}, "those that exist stay, and may be named again"
+
+
 @pytest.mark.parametrize("name", ["", "   ", "-a", "a-", "_a", "a" * 65, "a\nb", "a/b", "a'b", "a`b", "a\x00b", "a\n"])
 def test_a_bad_tenant_name_is_refused(name: str) -> None:
     if name.strip() == "a":  # surrounding white space is not part of a name
