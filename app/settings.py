@@ -157,9 +157,7 @@ class StoreSettings(_Room):
         default=30, ge=1, le=3650, description="Time in which a merge, a deletion or the like can be undone, days."
     )
     undo_bytes: int = Field(
-        default=256 * 1024 * 1024,
-        ge=16 * 1024 * 1024,
-        description="Bytes of one tenant's changes that can be undone; beyond that the oldest can no longer be.",
+        default=2**28, ge=2**24, description="Bytes of a tenant's undo records; the oldest go first."
     )
 
 
@@ -346,15 +344,11 @@ class IngestSettings(_Room):
     )
     upload_seconds: float = Field(default=600, gt=0, description="Longest time that one upload may take, seconds.")
     concurrent_uploads: int = Field(default=4, ge=1, description="Uploads of one tenant under way at once.")
-    upload_days: float = Field(
-        default=7, gt=0, description="Days that a resumable upload is kept after its last byte, unless it is whole."
-    )
+    upload_days: float = Field(default=7, gt=0, description="Days that an upload is kept after its last byte.")
     convert_seconds: float = Field(default=120, gt=0, description="Longest conversion of one document, seconds.")
-    convert_megabytes: int = Field(
-        default=2048, ge=512, description="Address space of the converter's process, MiB; about a quarter is used."
-    )
+    convert_megabytes: int = Field(default=2048, ge=512, description="Address space of the converter, MiB.")
     claim_seconds: float = Field(
-        default=1800, gt=0, description="Time that a run has for a document it claimed before another may, seconds."
+        default=1800, gt=0, description="Seconds for which a run has what it claimed to itself."
     )
 
 
