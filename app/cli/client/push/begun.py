@@ -11,7 +11,7 @@ __all__ = ["Begun"]
 
 
 class Begun:
-    """A small file of this person: by gateway, layer and name the address of an upload, and the hash of what it sends."""
+    """A small file of this person: by gateway, layer and name an upload's address and the hash of what it sends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
