@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from app.ingest.convert import FAILED, REFUSED
-from app.ingest.cues import spoken
-from app.ingest.names import Way, file_type
 from app.settings import IngestSettings
 
 __all__ = ["ConversionFailed", "convert"]
@@ -38,9 +36,6 @@ async def convert(source: Path, name: str, folder: Path, settings: IngestSetting
         ConversionFailed: why not, in words for people.
     """
     result = folder / "text"
-    if file_type(name).way is Way.CUES:
-        await asyncio.to_thread(_spoken, source, result)
-        return result
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "app.ingest.convert", str(source), str(result), name),
         *(str(settings.convert_megabytes), str(max(1, int(settings.convert_seconds)))),
@@ -84,10 +79,3 @@ def _judge(code: int, said: bytes) -> None:
     except (ValueError, KeyError, TypeError):
         reason = "the converter ended without an answer: the file may need more memory or time than it may take"
     raise ConversionFailed(reason, again=code not in {REFUSED, FAILED})
-
-
-def _spoken(source: Path, result: Path) -> None:
-    text = spoken(source.read_text("utf-8", errors="replace"))
-    if not text:
-        raise ConversionFailed("no spoken text was found in it")
-    result.write_text(text, "utf-8")

@@ -16,6 +16,8 @@ import zlib
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from app.ingest.cues import spoken
+
 __all__ = ["FAILED", "MISSING", "REFUSED", "Refused", "check_archive", "main"]
 
 REFUSED: Final = 3
@@ -41,6 +43,7 @@ _PACKED: Final = (
 )
 """How archives begin."""
 _IMAGES: Final = frozenset({".png", ".jpg", ".jpeg"})
+_SUBTITLES: Final = frozenset({".srt", ".vtt"})
 _TAGS: Final = {270: "Description", 306: "Date", 315: "Artist", 33432: "Copyright", 37510: "Comment"}
 _UNSAID: Final = (
     "socket.connect",
@@ -149,6 +152,8 @@ def _picture(path: Path, name: str) -> str:
 def _converted(path: Path, ending: str, name: str) -> str:
     if ending in _IMAGES:
         return _picture(path, name)
+    if ending in _SUBTITLES:
+        return spoken(path.read_text("utf-8", errors="replace"))
     from markitdown import MarkItDown, StreamInfo
 
     with path.open("rb") as file:

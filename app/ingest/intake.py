@@ -253,7 +253,7 @@ def _item(scope: Scope, each: Incoming, kind: FileType) -> Item:
         size=each.staged.size,
         media_type=kind.media_type,
         kind="transcript" if facts is not None else "document",
-        state="received" if kind.way in {Way.CONVERT, Way.CUES} else "pending",
+        state="received" if kind.way is Way.CONVERT else "pending",
         meta=orjson.dumps(meta.given()).decode(),
         subject=scope.subject,
         created_at=now,

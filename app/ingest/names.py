@@ -24,10 +24,8 @@ class Way(StrEnum):
 
     TEXT = "text"
     """It is text already."""
-    CUES = "cues"
-    """Subtitles: text between numbers and times."""
     CONVERT = "convert"
-    """The converter makes Markdown of it."""
+    """The converter makes Markdown of it, or of subtitles the words that were said."""
     TRANSCRIPT = "transcript"
     """A conversation, one JSON record a line."""
 
@@ -47,8 +45,8 @@ _TYPES: Final = {
         FileType(".md", "text/markdown", Way.TEXT),
         FileType(".txt", "text/plain", Way.TEXT),
         FileType(".json", "application/json", Way.TEXT),
-        FileType(".srt", "application/x-subrip", Way.CUES),
-        FileType(".vtt", "text/vtt", Way.CUES),
+        FileType(".srt", "application/x-subrip", Way.CONVERT),
+        FileType(".vtt", "text/vtt", Way.CONVERT),
         FileType(".jsonl", "application/jsonl", Way.TRANSCRIPT),
         FileType(".pdf", "application/pdf", Way.CONVERT),
         FileType(".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", Way.CONVERT),

@@ -228,6 +228,17 @@ async def test_memory_is_given_up_before_a_strangers_bytes_are_parsed(tmp_path: 
         await convert(tmp_path / "a.zip", "a.zip", tmp_path, SETTINGS.model_copy(update={"convert_megabytes": 512}))
 
 
+async def test_subtitles_are_read_within_the_converters_limits_too(tmp_path: Path) -> None:
+    (tmp_path / "talk.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\n<i>Hello</i> Ada\n")
+    assert (await convert(tmp_path / "talk.srt", "talk.srt", tmp_path, SETTINGS)).read_text() == "Hello Ada\n"
+    with (tmp_path / "many.vtt").open("w") as file:
+        file.writelines(f"w{number}\n\n" for number in range(3_000_000))
+    with pytest.raises(ConversionFailed, match="memory"):
+        await convert(
+            tmp_path / "many.vtt", "many.vtt", tmp_path, SETTINGS.model_copy(update={"convert_megabytes": 512})
+        )
+
+
 @pytest.mark.shows("graph_ingest", 7, 10)
 async def test_what_arrives_is_converted_beside_the_calls_and_then_waits_for_a_run(
     service: IngestService, agent: Agent

@@ -11,7 +11,7 @@ __all__ = ["Begun"]
 
 
 class Begun:
-    """A small file of this person: the address of an upload by gateway, layer, name and hash of what is sent."""
+    """A small file of this person: by gateway, layer and name an upload's address and the hash of what it sends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,15 +19,18 @@ class Begun:
             kept = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             kept = None
-        self._kept: dict[str, str] = kept if isinstance(kept, dict) else {}
+        self._kept: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
 
-    def get(self, key: str) -> str | None:
-        """The upload's address."""
-        return self._kept.get(key)
+    def get(self, key: str) -> tuple[str, str] | None:
+        """The upload's address, and the hash of what it sends."""
+        match self._kept.get(key):
+            case [str(url), str(sha256)]:
+                return url, sha256
+        return None
 
-    def put(self, key: str, url: str) -> None:
+    def put(self, key: str, url: str, sha256: str) -> None:
         """Remember an upload."""
-        self._kept[key] = url
+        self._kept[key] = [url, sha256]
         self._write()
 
     def drop(self, key: str) -> None:

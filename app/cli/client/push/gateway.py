@@ -118,6 +118,14 @@ class Gateway:
             block, offset = block[there - offset :], there
         raise Refused("the gateway stayed busy; run the command again, it goes on from here")
 
+    def end(self, url: str) -> None:
+        """Let the gateway forget an upload; one that it does not know is forgotten.
+
+        Raises:
+            StartError: as for ``known``.
+        """
+        self._ask("DELETE", url, headers=_TUS)
+
     def _ask(self, method: str, url: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:
         answer = None
         for attempt in range(_ATTEMPTS):

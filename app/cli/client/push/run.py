@@ -116,17 +116,29 @@ def _send(gateway: Gateway, prepared: Prepared, options: Options, begun: Begun, 
         tally.sent.append(local.name)
         tally.sent_bytes += prepared.size - (known.size if known is not None and goes_on else 0)
         return
-    key = json.dumps([options.address, options.layer, local.name, prepared.sha256])
-    url, offset = begun.get(key), None
-    if url is not None:
-        offset = gateway.offset(url)
+    key = json.dumps([options.address, options.layer, local.name])
+    url, offset = _going_on(gateway, begun, key, prepared.sha256)
     if url is None or offset is None:
         upload = gateway.begin(_metadata(prepared, options, known.sha256 if known and goes_on else None), prepared.size)
         url, offset = upload.url, upload.offset
-        begun.put(key, url)
+        begun.put(key, url, prepared.sha256)
     tally.sent_bytes += _bytes(gateway, prepared, url, offset)
     begun.drop(key)
     tally.sent.append(local.name)
+
+
+def _going_on(gateway: Gateway, begun: Begun, key: str, sha256: str) -> tuple[str | None, int | None]:
+    """The upload of this file that was interrupted, and how far it got. One of what the file held then is ended: it can
+    never become what the file holds now, and would lie at the gateway for days."""
+    match begun.get(key):
+        case None:
+            return None, None
+        case (url, sent) if sent == sha256:
+            return url, gateway.offset(url)
+        case (url, _):
+            gateway.end(url)
+            begun.drop(key)
+    return None, None
 
 
 def _bytes(gateway: Gateway, prepared: Prepared, url: str, offset: int) -> int:

@@ -143,6 +143,19 @@ class Failing(httpx2.BaseTransport):
         self._real.close()
 
 
+class Stopped(BaseException):
+    """The command was stopped."""
+
+
+def stops_at(patch: int) -> Callable[[int], str]:
+    def stops(number: int) -> str:
+        if number == patch:
+            raise Stopped
+        return ""
+
+    return stops
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_network_that_goes_away_for_a_moment_costs_no_byte(
     device: Device, monkeypatch: pytest.MonkeyPatch, when: str
@@ -160,16 +173,7 @@ async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr(command, "_BLOCK", 200)
     device.write(*(message(number) for number in range(8)))
-
-    class Stopped(BaseException):
-        pass
-
-    def stops(number: int) -> str:
-        if number == 4:
-            raise Stopped
-        return ""
-
-    device.transport = Failing(stops)
+    device.transport = Failing(stops_at(4))
     with pytest.raises(Stopped):
         await device.push()
     device.transport = None
@@ -177,6 +181,23 @@ async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
     tally = await device.push()
     assert (tally.sent, tally.sent_bytes) == (["talk.jsonl"], size - 3 * 200)
     assert len(await device.read()) == 8
+
+
+async def test_a_session_that_grew_after_its_upload_was_interrupted_is_sent_and_leaves_nothing_behind(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_BLOCK", 200)
+    device.write(*(message(number) for number in range(8)))
+    device.transport = Failing(stops_at(4))
+    with pytest.raises(Stopped):
+        await device.push()
+    device.transport = None
+    parts = list(device.gateway.settings.run.home.glob("tenants/*/ingest/parts/*.bin"))
+    assert len(parts) == 1
+    device.write(message(8))
+    assert (await device.push()).sent == ["talk.jsonl"]
+    assert len(await device.read()) == 9
+    assert not any(part.exists() for part in parts)
 
 
 async def test_a_layer_is_asked_and_filled_apart_from_the_default_one(
