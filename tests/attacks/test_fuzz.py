@@ -34,7 +34,11 @@ STATUSES = {200, 201, 204, 303, 400, 401, 403, 404, 405, 413, 415, 429}
 FORGET_BUDGET = statement("tests.attacks_forget", "MATCH (a:_SignInAttempts) DELETE a", writes=True, control=True)
 ADD_QUESTIONS = statement(
     "tests.add_questions",
-    "UNWIND range(1, $n) AS i CREATE (p:_PendingAuthorization {id: randomUUID(), expires_at: $at + i}) RETURN count(p)",
+    """
+    UNWIND range(1, $n) AS i
+    CREATE (p:_PendingAuthorization {id: replace(randomUUID() + randomUUID(), '-', ''), expires_at: $at + i})
+    RETURN count(p)
+    """,
     writes=True,
     control=True,
 )

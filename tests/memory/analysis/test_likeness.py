@@ -8,7 +8,9 @@ from app.context import Deadline
 from app.memory.analysis.clock import Clock
 from app.memory.analysis.likeness import Around, Named, jaccard, pairs_by_name, pairs_by_vector, weight_of
 
-CLOCK = Clock(Deadline.after(600), "ask for less")
+
+def _clock() -> Clock:
+    return Clock(Deadline.after(600), "ask for less")
 
 
 @pytest.mark.shows("graph_merge_suggestions", 4)
@@ -47,16 +49,16 @@ def test_pairs_by_name_have_one_type_and_a_seed() -> None:
         Named.of("d", "Memory of graphs", "Project", ("the graph memory",)),
         Named.of("e", "Else", "Project", ("Graph-Memory",)),
     ]
-    assert ("a", "b") in pairs_by_name(CLOCK, named, None, 10)
-    assert ("a", "e") in pairs_by_name(CLOCK, named, None, 10)
-    assert all("c" not in pair for pair in pairs_by_name(CLOCK, named, None, 10))
-    assert {one for pair in pairs_by_name(CLOCK, named, frozenset({"b"}), 10) for one in pair} == {"a", "b", "e"}
-    assert pairs_by_name(CLOCK, named, None, 1) == pairs_by_name(CLOCK, named, None, 10)[:1]
+    assert ("a", "b") in pairs_by_name(_clock(), named, None, 10)
+    assert ("a", "e") in pairs_by_name(_clock(), named, None, 10)
+    assert all("c" not in pair for pair in pairs_by_name(_clock(), named, None, 10))
+    assert {one for pair in pairs_by_name(_clock(), named, frozenset({"b"}), 10) for one in pair} == {"a", "b", "e"}
+    assert pairs_by_name(_clock(), named, None, 1) == pairs_by_name(_clock(), named, None, 10)[:1]
 
 
 def test_a_word_that_many_names_share_leads_to_no_pair() -> None:
     crowd = [Named.of(f"n{number}", f"note {number}", "Concept", ()) for number in range(200)]
-    assert pairs_by_name(CLOCK, crowd, None, 1000) == []
+    assert pairs_by_name(_clock(), crowd, None, 1000) == []
 
 
 def test_vectors_are_compared_within_a_type_and_copies_are_one() -> None:

@@ -7,28 +7,57 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
 import pytest
 
+from app.embedding.model import EmbeddingIdentity
 from app.errors import Conflict, InvalidInput, QuotaExceeded
 from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.restore import held, restore
 from app.memory.service import MemoryService
+from app.store.control.embedding import EmbeddingDecision, decision
 from app.store.control.moves import Moves
 from app.store.control.queue import item_key
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from app.store.moving.erase import counted
 from app.store.moving.format import Seal
+from app.store.statement import statement
 from tests.conftest import Server
-from tests.memory.conftest import Agent, settings
+from tests.memory.conftest import Agent, Packaged, settings
 from tests.memory.moving.conftest import LAYERS, lines_of, records_of
 
 New = Callable[[], Awaitable[Tenant]]
 Backup = Callable[[str], Awaitable[Path]]
+
+
+DECIDE_ANEW = statement(
+    "tests.decide_embedding_anew",
+    "MERGE (e:_Embedding {id: 'entity'}) SET e += $decision RETURN e.id AS id",
+    writes=True,
+    control=True,
+)
+FORGET_EMBEDDING = statement("tests.undecide_embedding", "MATCH (e:_Embedding) DELETE e", writes=True, control=True)
+
+
+@asynccontextmanager
+async def decided(database: Database, by: EmbeddingIdentity) -> AsyncIterator[None]:
+    """The database's vectors are made by ``by`` meanwhile, whatever was decided before."""
+    before = await decision(database.control)
+    to = EmbeddingDecision("offline", by.model, by.dimension, by.recipe)
+    await database.control.write(lambda writing: writing.run(DECIDE_ANEW, decision=asdict(to)))
+    try:
+        yield
+    finally:
+        if before is None:
+            await database.control.write(lambda writing: writing.run(FORGET_EMBEDDING))
+        else:
+            await database.control.write(lambda writing: writing.run(DECIDE_ANEW, decision=asdict(before)))
 
 
 async def now(database: Database, tenant: Tenant) -> Tenant:
@@ -67,14 +96,29 @@ async def test_a_restore_into_a_memory_is_refused_unless_it_may_replace_it(
     assert await counted(database.control, target.data) == {}
 
 
+@pytest.mark.parametrize(("packaged", "lost"), [(True, 0), (False, 2)])
 async def test_vectors_of_the_model_in_use_come_along(
-    database: Database, service: MemoryService, tenant: str, new_tenant: New, tmp_path: Path
+    database: Database,
+    service: MemoryService,
+    embedder: Packaged,
+    tenant: str,
+    new_tenant: New,
+    tmp_path: Path,
+    packaged: bool,
+    lost: int,
 ) -> None:
+    made_by = embedder.identity
+    assert made_by is not None
+    in_use = made_by if packaged else replace(made_by, model="another")
     await Agent(service, tenant, ("",), "").relate("Ada", "KNOWS", "Engine")
     path = tmp_path / "with vectors.jsonl"
     path.write_bytes(b"".join(await lines_of(database, tenant, vectors=True)))
-    answer = await restore(database, settings(), await new_tenant(), path, alone=True)
-    assert answer.without_vector == 2  # this database has decided on no model
+    target = await new_tenant()
+    async with decided(database, in_use):
+        answer = await restore(database, settings(), target, path, alone=True)
+    assert answer.without_vector == lost
+    written = await records_of(database, (await now(database, target)).data, vectors=True)
+    assert sum("embedding" in each for each in written if each["record"] == "node") == 2 - lost
 
 
 async def test_with_new_ids_an_old_id_leads_on_as_an_alias(
