@@ -33,7 +33,7 @@ def test_endings_say_how_text_is_made() -> None:
     ways = {ending: file_type(f"a{ending}").way for ending in (".md", ".vtt", ".pdf", ".jsonl", ".png", ".html")}
     assert ways == {
         ".md": Way.TEXT,
-        ".vtt": Way.CUES,
+        ".vtt": Way.CONVERT,
         ".pdf": Way.CONVERT,
         ".jsonl": Way.TRANSCRIPT,
         ".png": Way.CONVERT,
