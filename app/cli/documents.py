@@ -51,7 +51,7 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Written by `make docs` from `app/settings.py`. A setting is an environment variable, or a line in a",
+        "Written by `make docs` from `app/settings`. A setting is an environment variable, or a line in a",
         "file `.env` in the folder where graphkeep is started. A misspelt `GRAPHKEEP_` variable is named in a warning",
         "when a command starts.",
     ]

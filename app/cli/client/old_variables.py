@@ -1,6 +1,6 @@
 """Variables of the systems that graphkeep replaces: what each became, or why it has no counterpart.
 
-A row with ``became`` is accepted as an alias of that setting (``app/settings.py``); a row without is ignored, and
+A row with ``became`` is accepted as an alias of that setting (``app/settings``); a row without is ignored, and
 says why.
 """
 

@@ -15,13 +15,12 @@ from dotenv import dotenv_values
 from pydantic import AliasChoices, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
 
-from app import settings as rooms
+from app.settings import Settings
+from app.settings.room import PREFIX
 
 __all__ = ["Variable", "known", "unknown_variables", "variables"]
 
-PREFIX: Final = "GRAPHKEEP_"
 _OF_THE_TESTS: Final = f"{PREFIX}TEST_"
 _ELSEWHERE: Final = frozenset(
     {"GRAPHKEEP_DOMAIN", "GRAPHKEEP_ACME_EMAIL", "GRAPHKEEP_UPSTREAM", "GRAPHKEEP_TOKEN", "GRAPHKEEP_ADDRESS"}
@@ -45,16 +44,12 @@ class Variable:
 
 
 def variables() -> Iterator[Variable]:
-    """Every setting, room by room, in the order of ``app/settings.py``."""
-    for room_name, room in vars(rooms).items():
-        if room_name.startswith("_") or not isinstance(room, type) or not issubclass(room, BaseSettings):
-            continue
-        if room.__module__ != rooms.__name__:
-            continue
+    """Every setting, room by room, in the order of ``Settings``."""
+    for room in Settings.rooms():
         for field, info in room.model_fields.items():
             names = _names(field, info)
             yield Variable(
-                room=room_name,
+                room=room.__name__,
                 room_words=(room.__doc__ or "").strip(),
                 field=field,
                 name=names[0],
