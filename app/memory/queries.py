@@ -1,4 +1,4 @@
-"""The statements that tools which keep and find share.
+"""The statements that tools which keep, find and change share.
 
 Entities are copies by partition; ``id`` names the merged record. A relation's ends always lie in one partition, so
 binding both ends to the readable layers bounds the relation too. Moments are made text by the server: the driver needs
@@ -17,6 +17,7 @@ __all__ = [
     "ENTITY",
     "EXPANSION",
     "LOCK",
+    "LOCK_COPIES",
     "NEIGHBOURHOOD",
     "PAGE",
     "PICKED",
@@ -344,4 +345,18 @@ EXPANSION: Final = statement(
     RETURN source, relation, target, weight, $ids[place] AS seed, from_[1] AS from_name, from_[2] AS from_type,
       to_[1] AS to_name, to_[2] AS to_type
     """,
+)
+
+# Whoever changes, moves or takes away a relation holds both of its ends before: it is read under their locks, and no
+# relation comes to an end that goes.
+LOCK_COPIES: Final = statement(
+    "memory.lock_copies",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    WITH n ORDER BY n.id, n.layer
+    REMOVE n.target
+    RETURN count(n) AS locked
+    """,
+    writes=True,
 )

@@ -37,6 +37,8 @@ Short = Annotated[str, Field(max_length=MAX_NAME)]
 Cursor = Annotated[
     str | None, Field(max_length=MAX_CURSOR, description="`next_cursor` of the previous page, with the same arguments.")
 ]
+Page = Annotated[str | None, Field(max_length=MAX_CURSOR, description="`next_cursor` of the call before.")]
+Reason = Annotated[Short | None, Field(description="Why; it goes to the tenant's audit trail.")]
 Types = Annotated[
     list[Name] | None,
     Field(max_length=50, description="Only entities of these types, e.g. Person, Project, Concept, Decision, Fact."),

@@ -9,11 +9,14 @@ from app.contract import Call, Cost, DeadlineClass, Tool
 from app.memory.analysis.tools import ANALYSIS
 from app.memory.answers import EntitiesAnswer, QueryAnswer, RelateAnswer, SearchAnswer, StatsAnswer
 from app.memory.changing.tools import CHANGING
+from app.memory.fading.tools import FADING
 from app.memory.merging.tools import MERGING
 from app.memory.moving.tools import MOVING
+from app.memory.removing.tools import REMOVING
 from app.memory.runs.tools import RUNS
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput, StatsInput
 from app.memory.service import MemoryService
+from app.memory.undoing.tools import UNDOING
 
 __all__ = ["TOOLS"]
 
@@ -170,7 +173,10 @@ TOOLS: Final = (
         example={},
     ),
     *CHANGING,
+    *FADING,
+    *REMOVING,
     *MERGING,
+    *UNDOING,
     *MOVING,
     *ANALYSIS,
     *RUNS,

@@ -146,7 +146,7 @@ RULES: Final[Mapping[int, Rule]] = {
         "Uploads, transcripts, exports, undo records and runs show only to those who may read all their layers.",
         (
             f"{_RULES}test_rule_18_what_was_sent_shows_only_to_those_who_may_read_its_layer",
-            "tests/memory/merging/test_undo.py::test_a_change_is_there_only_for_who_may_write_all_its_layers",
+            "tests/memory/undoing/test_undo.py::test_a_change_is_there_only_for_who_may_write_all_its_layers",
             "tests/memory/runs/test_runs.py::"
             "test_a_run_shows_to_who_may_read_all_of_its_layers_and_holds_up_nobody_else",
             "tests/memory/runs/test_runs.py::test_a_report_shows_by_its_layers_and_belongs_to_a_run_that_shows",

@@ -10,13 +10,16 @@ from typing import Any, Final
 from app.context import TENANT_WIDE
 from app.contract import Json
 from app.memory.changing.tools import CHANGING
+from app.memory.fading.tools import FADING
 from app.memory.merging.tools import MERGING
+from app.memory.removing.tools import REMOVING
+from app.memory.undoing.tools import UNDOING
 from app.store.control.audit import Audit, AuditEntry
 from app.store.database import Database, Writing
 from app.store.statement import Statement
 from tests.memory.conftest import Agent
 
-TOOLS: Final = {tool.name: tool for tool in (*CHANGING, *MERGING)}
+TOOLS: Final = {tool.name: tool for tool in (*CHANGING, *FADING, *REMOVING, *MERGING, *UNDOING)}
 
 
 async def do(agent: Agent, name: str, *, digest: str = "d", **arguments: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from app.memory.changing import queries as changing
 from app.memory.fading import queries as fading
+from app.memory.queries import LOCK_COPIES
 from app.memory.removing import queries as removing
 from app.store.database import Database
 from app.store.planning import EXAMPLES
@@ -14,10 +15,13 @@ from tests.memory.test_reading import SCANS
 from tests.plans import assert_plan
 
 STATEMENTS = [
-    statement
-    for module in (changing, fading, removing)
-    for statement in vars(module).values()
-    if isinstance(statement, Statement)
+    LOCK_COPIES,
+    *(
+        statement
+        for module in (changing, fading, removing)
+        for statement in vars(module).values()
+        if isinstance(statement, Statement)
+    ),
 ]
 
 

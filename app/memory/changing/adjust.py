@@ -11,10 +11,10 @@ from app.contract import Call, Json
 from app.errors import InvalidInput, NotFound
 from app.graph.identity import entity_id
 from app.graph.vocabulary import relation_name
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import certain, read_only, sorted_names
+from app.memory.calls import noted, once
 from app.memory.changing.queries import ADJUST
 from app.memory.changing.schemas import BoostInput, WeakenInput
+from app.memory.ends import certain, read_only, sorted_names
 from app.memory.fading.rest import FLOOR
 from app.memory.shapes import relation_of
 from app.settings import MemorySettings

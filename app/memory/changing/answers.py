@@ -1,4 +1,4 @@
-"""What the tools that change the memory answer."""
+"""What the tools that change what is remembered answer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-__all__ = [
-    "AdjustAnswer",
-    "ContradictionsAnswer",
-    "DecayAnswer",
-    "DeleteAnswer",
-    "PruneAnswer",
-    "ResolveAnswer",
-    "WeakenAnswer",
-]
+__all__ = ["AdjustAnswer", "ContradictionsAnswer", "ResolveAnswer", "WeakenAnswer"]
 
 
 class EdgeName(BaseModel):
@@ -99,103 +91,3 @@ class ResolveAnswer(BaseModel):
     action: Literal["resolved"]
     contradiction: Contradiction
     kept_layers: list[str]
-
-
-class Named(BaseModel):
-    """An entity."""
-
-    id: str
-    name: str
-    type: str
-
-
-class Kept(Named):
-    """A copy of an entity that stayed."""
-
-    layer: str
-    why: Literal["not writable here", "in use elsewhere"]
-
-
-class DeleteAnswer(BaseModel):
-    """Output of ``graph_delete``."""
-
-    deleted: bool
-    action: Literal["deleted", "kept"]
-    id: str
-    entity: Named
-    edges_removed: int
-    aliases_removed: int
-    layers: list[str] = Field(description="Layers that it was deleted from.")
-    kept: list[Kept]
-    undo_id: str | None
-
-
-class Faded(BaseModel):
-    """An entity whose confidence falls."""
-
-    id: str
-    type: str
-    name: str
-    old_confidence: float
-    new_confidence: float
-
-
-class DecayAnswer(BaseModel):
-    """Output of ``graph_decay``."""
-
-    dry_run: bool
-    nodes_decayed: int
-    edges_decayed: int
-    nodes_flagged_for_pruning: int
-    edges_below_threshold: int
-    details: list[Faded] = Field(description="Those that fall furthest.")
-    complete: bool
-    next_cursor: str | None = Field(default=None, description="Time ran out: go on with it, figures are of this part.")
-
-
-class PrunedNode(BaseModel):
-    """An entity that would go."""
-
-    id: str
-    type: str
-    name: str
-    confidence: float
-    last_seen: str | None
-    edge_count: int
-
-
-class PrunedEdge(BaseModel):
-    """A relation that would go."""
-
-    source: str = Field(alias="from")
-    target: str = Field(alias="to")
-    type: str
-    weight: float
-
-
-class Deleted(BaseModel):
-    """What went."""
-
-    action: Literal["deleted_node", "deleted_edge"]
-    id: str | None = None
-    source: str | None = Field(default=None, alias="from")
-    target: str | None = Field(default=None, alias="to")
-    type: str
-
-
-class PruneAnswer(BaseModel):
-    """Output of ``graph_prune``."""
-
-    mode: Literal["preview", "executed"]
-    nodes_to_prune: list[PrunedNode] | None = None
-    edges_to_prune: list[PrunedEdge] | None = None
-    node_count: int | None = Field(default=None, description="All entities that fit, all pages together.")
-    edge_count: int | None = None
-    nodes_pruned: int
-    edges_pruned: int
-    aliases_pruned: int | None = None
-    details: list[Deleted] | None = None
-    kept: list[Kept]
-    remaining: int = Field(description="What fits and is not in this answer.")
-    undo_id: str | None = None
-    next_cursor: str | None = None

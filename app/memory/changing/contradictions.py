@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.errors import InvalidInput, NotFound
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import certain, read_only, sorted_names
+from app.memory.calls import noted, once
 from app.memory.changing.queries import CONTRADICTIONS, RESOLVE
 from app.memory.changing.schemas import ContradictionsInput, ResolveInput
+from app.memory.ends import certain, read_only, sorted_names
 from app.memory.kept import Reader
 from app.memory.shapes import entity_of, fitting, relation_of
 from app.memory.timeline import SINGLE_VALUED

@@ -12,7 +12,7 @@ from typing import Final
 from app.memory.fading.queries import OF_RELATION
 from app.store.statement import statement
 
-__all__ = ["ADJUST", "CONTRADICTIONS", "LOCK_COPIES", "RESOLVE"]
+__all__ = ["ADJUST", "CONTRADICTIONS", "RESOLVE"]
 
 _LOCK: Final = """
     UNWIND $ids AS id
@@ -30,20 +30,6 @@ _COPY: Final = """layer: r.layer, source: a.id, relation: type(r), target: b.id,
             WHEN r[k] IS :: LIST<ANY> THEN null ELSE r[k] END]]"""
 _SIDE: Final = """layer: n.layer, properties: [k IN ['id', 'name', 'type'] | [k, n[k]]]
         + [k IN ['content', 'description', 'summary'] | [k, CASE WHEN n[k] IS :: STRING THEN left(n[k], 501) END]]"""
-
-# Whoever changes, moves or takes away a relation holds both of its ends before: it is read under their locks, and no
-# relation comes to an end that goes.
-LOCK_COPIES: Final = statement(
-    "memory.lock_copies",
-    """
-    UNWIND $ids AS id
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-    WITH n ORDER BY n.id, n.layer
-    REMOVE n.target
-    RETURN count(n) AS locked
-    """,
-    writes=True,
-)
 
 # The weight fades before it is changed, as graph_decay lets it: a rule's relation never does.
 ADJUST: Final = statement(

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
-from app.memory.changing.calls import noted, once
-from app.memory.changing.queries import LOCK_COPIES
-from app.memory.changing.schemas import DecayInput
+from app.memory.calls import noted, once
 from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS
 from app.memory.fading.rest import FLOOR
+from app.memory.fading.schemas import DecayInput
+from app.memory.queries import LOCK_COPIES
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place
 from app.store.database import Database, Idempotency, TenantSession, Writing

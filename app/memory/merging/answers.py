@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["MergeAnswer", "UndoAnswer", "UnmergeAnswer"]
+__all__ = ["MergeAnswer", "UnmergeAnswer"]
 
 
 class Merged(BaseModel):
@@ -77,33 +77,3 @@ class UnmergeAnswer(BaseModel):
     audit_logged: bool
     undo_id: str | None = None
     warnings: list[str] = Field(default_factory=list)
-
-
-class Change(BaseModel):
-    """A change that can be undone."""
-
-    undo_id: str
-    tool: str
-    summary: str
-    at: str
-    expires_at: str
-    layers: list[str]
-
-
-class Restored(BaseModel):
-    """How many records are as they were."""
-
-    entities: int
-    relations: int
-    aliases: int
-
-
-class UndoAnswer(BaseModel):
-    """Output of ``graph_undo``: ``changes`` without an id, the rest with one."""
-
-    changes: list[Change] | None = None
-    next_cursor: str | None = None
-    undone: Change | None = None
-    restored: Restored | None = None
-    audit_logged: bool = False
-    undo_id: str | None = Field(default=None, description="Undoes the undoing.")

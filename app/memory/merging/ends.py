@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from app.errors import Conflict, InvalidInput, NotFound
 from app.graph.lookup import Reads, Resolution, resolve
-from app.memory.changing.ends import read_only
+from app.memory.ends import read_only
 from app.memory.merging.combine import Party
 from app.memory.removing.queries import COPIES
 from app.memory.removing.removal import Copy

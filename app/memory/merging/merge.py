@@ -14,14 +14,14 @@ from typing import Any, Final
 from app.contract import Call, Json
 from app.embedding.provider import Embedder
 from app.errors import InvalidInput
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import sorted_names
-from app.memory.changing.queries import LOCK_COPIES
+from app.memory.calls import noted, once
+from app.memory.ends import sorted_names
 from app.memory.merging.combine import Combined, Fading, Party, combine, led
 from app.memory.merging.ends import exact, must_be_free, parties
 from app.memory.merging.entity import Draft, lines, name_in
 from app.memory.merging.queries import LOOK
 from app.memory.merging.schemas import MergeInput
+from app.memory.queries import LOCK_COPIES
 from app.memory.timeline import SINGLE_VALUED
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.settings import MemorySettings

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from app.contract import MAX_ARRAY, MAX_NAME, Arguments, WriteArguments
 
-__all__ = ["EdgeToMove", "MergeInput", "UndoInput", "UnmergeInput"]
+__all__ = ["EdgeToMove", "MergeInput", "UnmergeInput"]
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Reason = Annotated[
@@ -41,13 +41,3 @@ class UnmergeInput(WriteArguments):
     new_entity_type: Name
     edges_to_move: list[EdgeToMove] = Field(default_factory=list, max_length=MAX_ARRAY)
     reason: Reason
-
-
-class UndoInput(WriteArguments):
-    """Input of ``graph_undo``."""
-
-    undo_id: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="Of the change to undo; omit it to list changes."
-    )
-    limit: int = Field(default=20, ge=1, le=100)
-    cursor: Annotated[str, Field(max_length=2048)] | None = None

@@ -1,4 +1,4 @@
-"""Tools that bring entities together and take them apart, and that undo."""
+"""Tools that bring entities together and take them apart."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from app.contract import Call, Cost, DeadlineClass, Tool
-from app.memory.merging.answers import MergeAnswer, UndoAnswer, UnmergeAnswer
+from app.memory.merging.answers import MergeAnswer, UnmergeAnswer
 from app.memory.merging.merge import merge
-from app.memory.merging.schemas import MergeInput, UndoInput, UnmergeInput
-from app.memory.merging.undo import undo
+from app.memory.merging.schemas import MergeInput, UnmergeInput
 from app.memory.merging.unmerge import unmerge
 
 if TYPE_CHECKING:
@@ -21,15 +20,12 @@ WRITE: Final = "memory:write"
 
 
 async def _merge(service: MemoryService, call: Call, arguments: MergeInput) -> Mapping[str, Any]:
-    return await merge(service.database, service.embedder, service.settings.memory, service.retention, call, arguments)
+    memory = service.behaviour(call.principal)
+    return await merge(service.database, service.embedder, memory, service.retention, call, arguments)
 
 
 async def _unmerge(service: MemoryService, call: Call, arguments: UnmergeInput) -> Mapping[str, Any]:
     return await unmerge(service.database, service.embedder, service.census, service.retention, call, arguments)
-
-
-async def _undo(service: MemoryService, call: Call, arguments: UndoInput) -> Mapping[str, Any]:
-    return await undo(service.database, service.census, service.retention, call, arguments)
 
 
 MERGING: Final[tuple[Tool, ...]] = (
@@ -84,27 +80,5 @@ MERGING: Final[tuple[Tool, ...]] = (
             "edges_to_move": [{"other_entity_id": "sun", "relation_type": "RELATED_TO", "direction": "out"}],
             "reason": "the element and the planet were one",
         },
-    ),
-    Tool(
-        name="graph_undo",
-        title="Undo a change",
-        description=(
-            "Undo a merge, unmerge, deletion, pruning, or the ending of older relations by graph_relate. Without "
-            "`undo_id` it lists the changes that this connection may undo, newest first. With one it restores exactly "
-            "what was there before, relations, aliases and all; if anything that the change touched has changed "
-            "since, it refuses, says what and applies nothing. Answers with `restored` (numbers of records) and an "
-            "`undo_id` that makes the change again. Changes can be undone for a limited time (`expires_at`)."
-        ),
-        toolset="memory",
-        input=UndoInput,
-        output=UndoAnswer,
-        run=_undo,
-        scope=WRITE,
-        cost=Cost.HEAVY,
-        deadline=DeadlineClass.WRITE,
-        read_only=False,
-        destructive=True,
-        volatile=frozenset({"undo_id", "at", "expires_at", "next_cursor"}),
-        example={"limit": 10},
     ),
 )

@@ -12,9 +12,9 @@ from app.embedding.provider import Embedder
 from app.errors import Conflict, Forbidden, NotFound
 from app.graph.identity import clean_name, entity_id
 from app.graph.vocabulary import relation_name, type_name
+from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import read_only, sorted_names
+from app.memory.ends import read_only, sorted_names
 from app.memory.merging.combine import Party
 from app.memory.merging.divide import divide
 from app.memory.merging.ends import exact, parties

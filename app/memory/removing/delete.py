@@ -8,11 +8,11 @@ from typing import Any
 from app.contract import Call, Json
 from app.errors import InvalidInput, NotFound
 from app.graph.lookup import Candidate, Reads, resolve
+from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import read_only, sorted_names
-from app.memory.changing.schemas import DeleteInput
+from app.memory.ends import read_only, sorted_names
 from app.memory.removing.removal import locked, removed
+from app.memory.removing.schemas import DeleteInput
 from app.store.database import Database, Writing
 from app.store.undo import Recording, Retention
 

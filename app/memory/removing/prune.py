@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.errors import Conflict, InvalidInput
+from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.changing.calls import noted, once
-from app.memory.changing.schemas import PruneInput
 from app.memory.removing.queries import COPIES, FITTING
 from app.memory.removing.removal import Copy, Going, Triple, locked, removed
+from app.memory.removing.schemas import PruneInput
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place

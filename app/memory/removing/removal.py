@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.graph.entity import evidence_text, search_fields
-from app.memory.changing.queries import LOCK_COPIES
 from app.memory.compose import stored_entity
+from app.memory.queries import LOCK_COPIES
 from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
 from app.store.database import Writing
 from app.store.images import Images

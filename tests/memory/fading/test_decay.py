@@ -15,9 +15,9 @@ from app.context import Deadline
 from app.contract import Call
 from app.errors import Conflict
 from app.memory.changing.queries import ADJUST
-from app.memory.changing.tools import CHANGING
 from app.memory.fading.queries import OF_RELATION
 from app.memory.fading.rest import FLOOR, rest
+from app.memory.fading.tools import FADING
 from app.memory.queries import LOCK
 from app.memory.service import MemoryService
 from app.settings import EmbeddingSettings, MemorySettings, Settings
@@ -297,7 +297,7 @@ async def test_a_run_that_runs_out_of_time_says_where_to_go_on(
     async def progress(done: float, total: float | None = None, message: str | None = None) -> None:
         reported.append((done, total))
 
-    tool = next(tool for tool in CHANGING if tool.name == "graph_decay")
+    tool = next(tool for tool in FADING if tool.name == "graph_decay")
 
     async def run(seconds: float, **arguments: Any) -> dict[str, Any]:
         call = agent.call("graph_decay")

@@ -9,11 +9,12 @@ from typing import Any, Final
 from app.contract import Call
 from app.memory.merging.tools import MERGING
 from app.memory.service import MemoryService
+from app.memory.undoing.tools import UNDOING
 from app.store.database import Database
 from app.store.statement import statement
 from tests.memory.conftest import Agent
 
-TOOLS: Final = {tool.name: tool for tool in MERGING}
+TOOLS: Final = {tool.name: tool for tool in (*MERGING, *UNDOING)}
 
 EVERYTHING: Final = statement(
     "test.dump_everything",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.errors import CallError, InvalidInput, NotFound
-from app.memory.changing.queries import ADJUST, LOCK_COPIES
+from app.memory.changing.queries import ADJUST
 from app.memory.merging.queries import LOOK
-from app.memory.queries import LOCK
+from app.memory.queries import LOCK, LOCK_COPIES
 from app.store import integrity
 from app.store.database import Database, Writing
 from app.store.images import READ_IMAGES

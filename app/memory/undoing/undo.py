@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
+from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.changing.calls import noted, once
-from app.memory.changing.ends import sorted_names
+from app.memory.ends import sorted_names
 from app.memory.merging.entity import lines
-from app.memory.merging.schemas import UndoInput
 from app.memory.removing.removal import searched_again
+from app.memory.undoing.schemas import UndoInput
 from app.store.database import Database, Writing
 from app.store.images import Image, Key
 from app.store.undo import Change, Recording, Retention, changes
