@@ -119,6 +119,8 @@ class TenantRules:
 
 NO_RULES: Final = TenantRules()
 """A tenant like any other."""
+    behaviour: tuple[tuple[str, float], ...] | None = None
+    """How its memory behaves: pairs of a key of config.json and a number, in order of the keys."""
 
 
 @dataclass(frozen=True, slots=True)

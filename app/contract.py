@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -69,6 +69,10 @@ class Arguments(BaseModel):
     """Base of every tool's input: unknown names are refused, NaN and infinities too."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    def completed(self, **configured: Any) -> Self:
+        """The same, with what is configured where the caller said nothing."""
+        return self.model_copy(update={name: configured[name] for name in configured.keys() - self.model_fields_set})
 
 
 class ReadArguments(Arguments):

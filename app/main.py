@@ -39,7 +39,7 @@ from app.memory.moving.exchange import keep_leftovers_erased
 from app.memory.moving.http import EXPORTS, ExportFiles
 from app.memory.offered.completing import complete
 from app.memory.offered.resources import RESOURCES
-from app.memory.prompts.loading import prompts
+from app.memory.prompts.loading import prompts, worded
 from app.memory.runs.http import PENDING, PendingRoute, Under
 from app.memory.service import MemoryService
 from app.memory.tools import TOOLS as MEMORY
@@ -182,6 +182,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
             {"memory": memory},
             complete,
             result_characters=settings.limits.result_characters,
+            worded=lambda prompt, principal: worded(prompt, memory.behaviour(principal)),
         )
         protocol = HttpProtocol(registry, dispatcher, offering)
         await stack.enter_async_context(protocol.running())

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from app.access.accounts import COMMAND, Accounts
+from app.config_file import BEHAVIOUR, RATES, bounds
 from app.errors import InvalidInput
 from app.store.control.tenants import Tenant
 
-__all__ = ["LIMITS", "set_limits", "set_single_valued"]
+__all__ = ["LIMITS", "set_behaviour", "set_limits", "set_single_valued"]
 
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "calls_per_minute": (1, 1_000_000),
@@ -48,6 +49,35 @@ async def set_limits(
 async def set_single_valued(
     accounts: Accounts, name: str, relations: Iterable[str] | None, *, actor: str = COMMAND
 ) -> Tenant:
+async def set_behaviour(
+    accounts: Accounts, which: str | Tenant, changes: Mapping[str, float | None], *, actor: str = COMMAND
+) -> Tenant:
+    """Set how the memory of one tenant behaves, by keys of config.json; None brings back what is configured.
+
+    Raises:
+        InvalidInput: an unknown key or a value out of range; nothing was changed. NotFound: no such tenant.
+    """
+    for key, value in changes.items():
+        if key not in BEHAVIOUR and not (key.startswith(RATES) and key.removeprefix(RATES).isidentifier()):
+            known = ", ".join([*BEHAVIOUR, f"{RATES}<Type>"])
+            raise InvalidInput(f"{key!r} is no key of behaviour; there are {known}.", field="key")
+        within = bounds(MemorySettings, key)
+        if value is not None and value not in within:
+            kind = "whole number" if within.whole else "number"
+            raise InvalidInput(
+                f"{key} is a {kind} from {within.least:g} to {within.most:g}. Nothing was changed.", field=key
+            )
+    tenant = await accounts.tenant(which)
+    held = {key: value for key, value in {**dict(tenant.rules.behaviour or ()), **changes}.items() if value is not None}
+    rules = replace(tenant.rules, behaviour=tuple(sorted(held.items())) or None)
+    changed = await accounts.tenants.set_rules(tenant.id, rules)
+    detail = {key: "default" if value is None else f"{value:g}" for key, value in changes.items()}
+    await accounts.audit.append(
+        tenant=tenant.id, actor=actor, action="tenant.behaviour", target=tenant.id, detail=detail
+    )
+    return changed or tenant
+
+
     """Say of which relations an entity of this tenant has one at a time; None brings back the usual list.
 
     Raises:

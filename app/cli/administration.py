@@ -9,7 +9,7 @@ from typing import Any
 
 from app.access.accounts import Accounts
 from app.access.erasing import Erasing
-from app.access.rules import LIMITS, set_limits, set_single_valued
+from app.access.rules import LIMITS, set_behaviour, set_limits, set_single_valued
 from app.access.service import accounts_of, erasing_of
 from app.cli.database import connected, reachable, running
 from app.cli.signin import sign_in_links
@@ -103,6 +103,11 @@ class Administration:
 
     async def single_valued(self, name: str, relations: Sequence[str] | None, *, change: bool) -> dict[str, Any]:
         """Show, or ``change`` first, of which relations a newer value ends the older one; None: the usual list."""
+    async def behaviour(self, name: str, changes: Mapping[str, float | None]) -> dict[str, Any]:
+        """Set how the memory of a tenant behaves, where ``changes`` names any key, and show what is its own."""
+        found = await set_behaviour(self._accounts, name, changes) if changes else await self._accounts.tenant(name)
+        return {"id": found.id, "name": found.name, "behaviour": dict(found.rules.behaviour or ())}
+
         found = await self._accounts.tenant(name)
         if change:
             wanted = None if relations is None else [relation_name(each, field="relation") for each in relations]

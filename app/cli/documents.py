@@ -11,8 +11,8 @@ from typing import Any, Final
 from app.cli import plugin
 from app.cli.client.old_variables import OLD_VARIABLES
 from app.cli.client.variables import Variable, variables
-from app.config_file import FIELDS
-from app.settings import MemorySettings
+from app.config_file import BEHAVIOUR, IN_ONE, KEYS, bounds
+from app.settings import LimitSettings, MemorySettings
 
 __all__ = ["PAGES", "env_example", "half_lives", "main", "settings_page", "tools_page"]
 
@@ -89,12 +89,14 @@ def settings_page() -> str:
         "## config.json",
         "",
         "A file `config.json` in the home folder, as the graph-memory server kept it, counts below the environment.",
-        "What cannot be read, is out of range or sets nothing here is said in a warning and costs no start.",
+        "What cannot be read, is out of range or sets nothing here is said in a warning and costs no start. What is",
+        "marked can differ by tenant: `graphkeep tenant behaviour NAME --set query.default_limit=50`; every gateway",
+        "follows within 5 seconds. The schemas of the tools go on naming the defaults of this table.",
         "",
-        "| key | here |",
-        "|---|---|",
-        *(f"| `{key}` | `{_variable(field)}` |" for key, field in FIELDS.items()),
-        "| `decay.rates.<Type>` | `GRAPHKEEP_DECAY_RATES` |",
+        "| key | from | to | default | by tenant | here |",
+        "|---|---|---|---|---|---|",
+        *_file_keys(),
+        "| `decay.rates.<Type>` | 0.001 | 1 | | • | `GRAPHKEEP_DECAY_RATES` |",
         "",
         "## Variables of older systems",
         "",
@@ -113,8 +115,18 @@ def half_lives() -> list[tuple[str, float, float]]:
     return [(what, rate, math.log(0.5) / math.log(rate)) for what, rate in rates]
 
 
-def _variable(field: str) -> str:
-    return next(variable.name for variable in variables() if variable.field == field)
+def _file_keys() -> Iterator[str]:
+    for key, field in KEYS.items():
+        room = MemorySettings if key in BEHAVIOUR else LimitSettings
+        within, variable = bounds(room, key), _variable(field)
+        default = variable.default * IN_ONE.get(key, 1)
+        own = "•" if key in BEHAVIOUR else ""
+        most = "" if math.isinf(within.most) else f"{within.most:g}"
+        yield f"| `{key}` | {within.least:g} | {most} | {default:g} | {own} | `{variable.name}` |"
+
+
+def _variable(field: str) -> Variable:
+    return next(variable for variable in variables() if variable.field == field)
 
 
 def tools_page() -> str:

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.people import Json, answer, do, tenants
 
-__all__ = ["tenant_limits", "tenant_single_valued", "tenants"]
+__all__ = ["tenant_behaviour", "tenant_limits", "tenant_single_valued", "tenants"]
 
 Number = Annotated[float | None, typer.Option(min=0, help="0 brings back what is configured.")]
 
@@ -59,3 +59,28 @@ def _words(found: Mapping[str, Any]) -> str:
     limits: Mapping[str, float | None] = found["limits"]
     set_ = ", ".join(f"{limit} {value:g}" for limit, value in limits.items() if value is not None)
     return f"{found['name']}: {set_ or 'as configured'}"
+@tenants.command("behaviour")
+def tenant_behaviour(
+    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=NUMBER", help="A key of config.json; repeatable.")
+    ] = None,
+    default: Annotated[
+        list[str] | None, typer.Option("--default", metavar="KEY", help="Bring back what is configured; repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show or set how the memory of one tenant behaves; docs/SETTINGS.md lists the keys."""
+    changes: dict[str, float | None] = dict.fromkeys(default or ())
+    for each in given or ():
+        key, _, number = each.partition("=")
+        try:
+            changes[key.strip()] = float(number)
+        except ValueError:
+            raise typer.BadParameter(f"{each!r} is not of the form query.default_limit=50.") from None
+    found = do(lambda administration: administration.behaviour(name, changes))
+    own: Mapping[str, float] = found["behaviour"]
+    words = ", ".join(f"{key} {value:g}" for key, value in own.items())
+    answer(found, f"{found['name']}: {words or 'as configured'}", as_json)
+
+

@@ -16,10 +16,11 @@ def every_tool() -> tuple[Tool, ...]:
 
 
 def every_prompt() -> tuple[Prompt, ...]:
-    """All prompts of this version."""
-    from app.memory.prompts.loading import prompts
+    """All prompts of this version, worded as the defaults have it."""
+    from app.memory.prompts.loading import prompts, worded
+    from app.settings import MemorySettings
 
-    return prompts()
+    return tuple(worded(prompt, MemorySettings.model_construct()) for prompt in prompts())
 
 
 def every_resource() -> tuple[Resource, ...]:

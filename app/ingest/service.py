@@ -36,6 +36,7 @@ class IngestService:
         self.settings = settings.ingest
         self.files = Files(settings.run.folder, limit=settings.ingest.ingest_file_bytes)
         self.store = QueueStore(database.control)
+        self._memory = settings.memory
         self.worker = Worker(self.files, self.store, settings.ingest)
         arrived = self.worker.arrived
         self.intake = Intake(self.files, self.store, settings.ingest, arrived=arrived)
@@ -58,7 +59,8 @@ class IngestService:
 
     async def read_transcript(self, call: Call, arguments: TranscriptInput) -> Mapping[str, Any]:
         """``graph_read_transcript``."""
-        return await self._reading.transcript(call, arguments)
+        own = self._memory.overlaid(call.principal.rules.behaviour or ())
+        return await self._reading.transcript(call, arguments.completed(limit=own.transcript_page))
 
     async def _queue(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
         if (arguments.file_path is None) == (arguments.content is None):

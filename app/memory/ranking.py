@@ -14,9 +14,6 @@ from typing import Final
 
 __all__ = ["Affinity", "Link", "Place", "ancestors", "ranked"]
 
-HOP_1: Final = 1.3
-HOP_2: Final = 1.15
-
 _NAMED: Final = 1e9
 """Strength of a named entity: above any weight, and a number that JSON can say."""
 
@@ -49,12 +46,14 @@ class Affinity:
 
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
+    near_factor: float = 1.0
+    far_factor: float = 1.0
 
     def of(self, source: str, target: str) -> float:
         """The factor of a relation's weight."""
         if source in self.near or target in self.near:
-            return HOP_1
-        return HOP_2 if source in self.far or target in self.far else 1.0
+            return self.near_factor
+        return self.far_factor if source in self.far or target in self.far else 1.0
 
 
 @dataclass(frozen=True, slots=True)

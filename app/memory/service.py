@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from app.context import Deadline, Scope
+from app.context import Deadline, Principal, Scope
 from app.contract import Call
 from app.embedding.provider import Embedder
 from app.memory.catalogue import entities
@@ -16,7 +16,7 @@ from app.memory.relate import relate
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput
 from app.memory.stats import stats
 from app.memory.traverse import query
-from app.settings import Settings
+from app.settings import MemorySettings, Settings
 from app.store.database import Database, TenantSession
 from app.store.undo import Retention
 
@@ -38,18 +38,26 @@ class MemoryService:
         self.retention = Retention(settings.store.undo_days, settings.store.undo_bytes)
         self.kept = Kept()
 
+        self.exporting = Exporting(database.control)
+
+    def behaviour(self, principal: Principal) -> MemorySettings:
+        """How the memory of this caller's tenant behaves."""
+        return self.settings.memory.overlaid(principal.rules.behaviour or ())
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
-        memory, kept = self.settings.memory, self.retention
+        memory, kept = self.behaviour(call.principal), self.retention
         return await relate(self.database, self.embedder, self.census, call, arguments, memory, retention=kept)
 
     async def query(self, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
         """``graph_query``."""
-        return await query(self.database, call, arguments)
+        own = self.behaviour(call.principal)
+        asked = arguments.completed(max_hops=own.query_hops, min_weight=own.query_min_weight, limit=own.query_limit)
+        return await query(self.database, call, asked, own)
 
     async def entities(self, call: Call, arguments: EntitiesInput) -> Mapping[str, Any]:
         """``graph_entities``."""
-        return await entities(self.database, call, arguments)
+        asked = arguments.completed(limit=self.behaviour(call.principal).query_limit)
+        return await entities(self.database, call, asked)
 
     async def search(self, call: Call, arguments: SearchInput) -> Mapping[str, Any]:
         """``graph_search``."""

@@ -19,6 +19,7 @@ from app.memory.queries import AFFINITY, DETAILS
 from app.memory.ranking import Affinity, Link, Place, ancestors, ranked
 from app.memory.schemas import QueryInput
 from app.memory.shapes import ANSWER_CHARACTERS, edge_shape, entity_of, fitting, node_shape, relation_of
+from app.settings import MemorySettings
 from app.store.database import Database, TenantSession
 
 __all__ = ["query"]
@@ -52,7 +53,7 @@ class _Around:
     project: str | None = None
 
 
-async def query(database: Database, call: Call, arguments: QueryInput) -> Mapping[str, Any]:
+async def query(database: Database, call: Call, arguments: QueryInput, memory: MemorySettings) -> Mapping[str, Any]:
     """Answer ``graph_query``.
 
     Raises:
@@ -67,7 +68,7 @@ async def query(database: Database, call: Call, arguments: QueryInput) -> Mappin
     start, rows = await _start(session, arguments)
     if not start.ids:
         return _nothing(start, arguments.context_level)
-    around = await _around(session, arguments, start, rows)
+    around = await _around(session, arguments, memory, start, rows)
     answer, last = await _page(session, arguments, start, around, after)
     if last is not None:
         answer["next_cursor"] = Cursor(last).encode(call.scope, question)
@@ -132,7 +133,9 @@ async def _neighbourhood(session: TenantSession, arguments: QueryInput, starts: 
     return rows[0]
 
 
-async def _around(session: TenantSession, arguments: QueryInput, start: _Start, rows: Mapping[str, Any]) -> _Around:
+async def _around(
+    session: TenantSession, arguments: QueryInput, memory: MemorySettings, start: _Start, rows: Mapping[str, Any]
+) -> _Around:
     triples = {(source, verb, target): weight for hop in rows["hops"] for source, verb, target, weight in hop}
     around = _Around(
         truncated=any(len(hop) >= _MOST for hop in rows["hops"])
@@ -141,7 +144,7 @@ async def _around(session: TenantSession, arguments: QueryInput, start: _Start, 
     affinity = Affinity()
     if arguments.project_context is not None:
         among = sorted({end for source, _, target in triples for end in (source, target)})
-        around.project, affinity = await _affinity(session, arguments.project_context, among)
+        around.project, affinity = await _affinity(session, arguments.project_context, among, memory)
     around.links = [
         Link(source, verb, target, weight, affinity.of(source, target))
         for (source, verb, target), weight in sorted(triples.items())
@@ -150,12 +153,15 @@ async def _around(session: TenantSession, arguments: QueryInput, start: _Start, 
     return around
 
 
-async def _affinity(session: TenantSession, context: str, among: list[str]) -> tuple[str | None, Affinity]:
+async def _affinity(
+    session: TenantSession, context: str, among: list[str], memory: MemorySettings
+) -> tuple[str | None, Affinity]:
     place = context.strip().replace("\\", "/").rstrip("/").lower()
     rows = await session.read(AFFINITY, id=entity_id(context), place=place, among=among, width=_WIDTH)
     found = rows[0]
     project = found["projects"][0] if found["projects"] else None
-    return project, Affinity(frozenset(found["near"]), frozenset(found["far"]))
+    near, far = frozenset(found["near"]), frozenset(found["far"])
+    return project, Affinity(near, far, memory.affinity_near, memory.affinity_far)
 
 
 async def _page(

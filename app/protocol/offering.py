@@ -75,7 +75,8 @@ _STAGED: Final = MappingProxyType({tool.name: tool for tool in (READING, COMPLET
 
 
 class Offering:
-    """All prompts and resources, checked once. ``services`` holds the service object of each toolset.
+    """All prompts and resources, checked once. ``services`` holds the service object of each toolset,
+    ``worded`` writes into a prompt what holds for the caller.
 
     Raises:
         OfferingError: two have one name or address, a scope does not exist, an address is not of this gateway.
@@ -89,12 +90,14 @@ class Offering:
         complete: Completing,
         *,
         result_characters: int = RESULT_CHARACTERS,
+        worded: Callable[[Prompt, Principal], Prompt] = lambda prompt, _: prompt,
     ) -> None:
         self.prompts: Mapping[str, Prompt] = MappingProxyType(_by_name(prompts))
         self.resources: Mapping[str, Resource] = MappingProxyType(_by_name(resources))
         self._services = services
         self._complete = complete
         self._characters = result_characters
+        self._worded = worded
         for resource in self.resources.values():
             if not resource.uri.startswith("graphkeep://") or resource.uri.count("{") > resource.template:
                 raise OfferingError(f"{resource.name}: {resource.uri} is not an address of a resource")
@@ -106,7 +109,8 @@ class Offering:
 
     def prompts_for(self, principal: Principal) -> list[Prompt]:
         """The prompts that this role could ever use."""
-        return [prompt for prompt in self.prompts.values() if _reachable(prompt.scope, principal)]
+        shown = [prompt for prompt in self.prompts.values() if _reachable(prompt.scope, principal)]
+        return [self._worded(prompt, principal) for prompt in shown]
 
     def resources_for(self, principal: Principal, *, templates: bool) -> list[Resource]:
         """The resources, or the templates, that this role could ever read."""
@@ -125,6 +129,7 @@ class Offering:
         prompt = self.prompts.get(name)
         if prompt is None or not _reachable(prompt.scope, principal):
             raise ProtocolError(INVALID_PARAMS, "unknown prompt; prompts/list names those that exist")
+        prompt = self._worded(prompt, principal)
         return prompt, filled(prompt, arguments)
 
     async def read(self, uri: str, context: RequestContext) -> tuple[Resource, str]:

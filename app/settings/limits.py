@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field, SecretStr
 
+from app.config_file import Configured
 from app.settings.room import Room
 
 __all__ = ["LimitSettings"]
 
 
-class LimitSettings(Room):
+class LimitSettings(Configured, Room):
     """How much a tenant or client may do, and how long a call may take."""
 
     redis_url: SecretStr | None = Field(

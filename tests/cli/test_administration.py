@@ -65,6 +65,20 @@ async def test_limits_of_one_tenant_are_set_shown_and_brought_back(administratio
     assert (await administration.limit_tenant(tenant, {}))["limits"] == back["limits"]
 
 
+async def test_how_the_memory_of_one_tenant_behaves_is_set_and_brought_back(administration: Administration) -> None:
+    tenant = fresh_name("tenant")
+    await administration.add_tenant(tenant)
+    wanted = {"query.default_limit": 50.0, "decay.rates.Recipe": 0.9}
+    assert (await administration.behaviour(tenant, wanted))["behaviour"] == wanted
+    for key, value in (("query.default_limit", 2.5), ("decay.rates.Recipe", 2.0), ("query.colour", 1.0)):
+        with pytest.raises(InvalidInput):
+            await administration.behaviour(tenant, {key: value})
+    back = await administration.behaviour(tenant, {"query.default_limit": None})
+    assert back["behaviour"] == (await administration.behaviour(tenant, {}))["behaviour"] == {"decay.rates.Recipe": 0.9}
+    assert (await administration.limit_tenant(tenant, {"burst": 5}))["limits"]["burst"] == 5
+    assert (await administration.behaviour(tenant, {"decay.rates.Recipe": None}))["behaviour"] == {}
+
+
 async def test_the_single_valued_relations_of_a_tenant_are_set_and_brought_back(administration: Administration) -> None:
     tenant = fresh_name("tenant")
     await administration.add_tenant(tenant)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.context import TenantRules
 from app.errors import InvalidInput, NotFound
 from tests.ingest.conftest import Agent, talk
 
@@ -44,6 +46,13 @@ async def test_a_transcript_is_found_by_session_or_the_last_part_of_a_path(agent
         await agent.read()
     with pytest.raises(NotFound):
         await Agent(agent.service, f"{agent.tenant}x").read(session_id="s-1")
+
+
+async def test_a_page_is_as_long_as_the_tenant_has_it_unless_the_call_says(agent: Agent) -> None:
+    await agent.send("s-1.jsonl", talk("One", "Two", "Three"))
+    agent.principal = replace(agent.principal, rules=TenantRules(behaviour=(("dream.chunk_size_lines", 1.0),)))
+    assert len((await agent.read(session_id="s-1"))["messages"]) == 1
+    assert len((await agent.read(session_id="s-1", limit=2))["messages"]) == 2
 
 
 @pytest.mark.shows("graph_read_transcript", 4, 9)

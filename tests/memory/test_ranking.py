@@ -26,7 +26,7 @@ def test_equal_strength_is_ordered_by_distance_then_id() -> None:
 
 
 def test_affinity_is_by_hop() -> None:
-    affinity = Affinity(frozenset({"near"}), frozenset({"far"}))
+    affinity = Affinity(frozenset({"near"}), frozenset({"far"}), 1.3, 1.15)
     assert affinity.of("x", "near") == 1.3
     assert affinity.of("far", "x") == 1.15
     assert affinity.of("far", "near") == 1.3

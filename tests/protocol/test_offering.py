@@ -188,7 +188,9 @@ async def test_the_sdks_own_client_gets_prompts_and_resources(
         Client(streamable_http_client(f"{found.url}/mcp", http_client=http), mode=mode) as client,
     ):
         assert len((await client.list_prompts()).prompts) == len(every_prompt())
-        assert (await client.get_prompt("graph-stats")).messages[0].role == "user"
+        (said,) = (await client.get_prompt("dream")).messages
+        assert said.role == "user"
+        assert "0.7 said explicitly" in str(said.content)  # as the memory is configured
         assert (await client.read_resource("graphkeep://vocabulary")).contents
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from app import config_file
 from app.cli.client.console import EX_CONFIG, note
 from app.cli.client.variables import unknown_variables, variables
 from app.errors import StartError
@@ -24,7 +25,7 @@ def read_settings() -> Settings:
         settings = Settings()
     except ValidationError as error:
         raise StartError(_explain(error), exit_code=EX_CONFIG) from error
-    for line in settings.memory.warnings():
+    for line in (*config_file.warnings(), *settings.memory.warnings(), *settings.limits.warnings()):
         note(f"warning: {line}")
     return settings
 

@@ -67,7 +67,7 @@ async def build_context(service: MemoryService, call: Call, arguments: ContextIn
         read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
         pending(database.control.until(call.deadline, call.request_id), call.scope),
         _contradictions(read, call, arguments),
-        _around(database, call, arguments),
+        _around(service, call, arguments),
     )
     added, ranked = recent[0], hubs[0]
     entities = [_recent(entry) for entry in added["recent"]]
@@ -116,7 +116,7 @@ async def _contradictions(read: Reader, call: Call, arguments: ContextInput) -> 
     return list(found["contradictions"])
 
 
-async def _around(database: Database, call: Call, arguments: ContextInput) -> dict[str, Any] | None:
+async def _around(service: MemoryService, call: Call, arguments: ContextInput) -> dict[str, Any] | None:
     if arguments.topic is None:
         return None
     asked = QueryInput(
@@ -126,7 +126,7 @@ async def _around(database: Database, call: Call, arguments: ContextInput) -> di
         limit=_NODES,
         project_context=arguments.project_cwd,
     )
-    found = await query(database, call, asked)
+    found = await service.query(call, asked)
     nodes = [_node(node) for node in found["nodes"]]
     edges = [_edge(edge) for edge in found["edges"][:_EDGES]]
     shown = {

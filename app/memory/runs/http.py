@@ -20,9 +20,6 @@ from app.store.control.runs import RunStore
 __all__ = ["PENDING", "PendingRoute", "Under"]
 
 PENDING: Final = "/pending"
-COOLDOWN_HOURS: Final = 4
-"""Hours after a run in which nobody is told that more waits."""
-
 _MINUTE: Final = 60_000
 
 
@@ -66,4 +63,11 @@ class PendingRoute:
             minutes = max(0, now - under_way.begun_at) // _MINUTE
             # Every member's session begins with this line: nothing that another member worded stands in it.
             running = {"source": under_way.kind, "minutes": minutes}
-        return {"ok": True, **waiting.work(), "cooldown_hours": COOLDOWN_HOURS, "running": running}
+        cooldown = self._service.behaviour(context.principal).dream_cooldown_hours
+        return {
+            "ok": True,
+            **waiting.work(),
+            "strange_transcripts": waiting.queue.strange_transcripts,
+            "cooldown_hours": cooldown,
+            "running": running,
+        }

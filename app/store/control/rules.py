@@ -19,6 +19,8 @@ def read_rules(text: str | None) -> TenantRules:
     known = {name: value for name, value in kept.items() if name in _NAMES}
     if known.get("single_valued") is not None:
         known["single_valued"] = frozenset(known["single_valued"])
+    if known.get("behaviour") is not None:
+        known["behaviour"] = tuple(sorted((str(key), float(value)) for key, value in known["behaviour"].items()))
     return TenantRules(**known)
 
 
@@ -27,4 +29,6 @@ def write_rules(rules: TenantRules) -> str | None:
     given = {name: value for name, value in asdict(rules).items() if value is not None}
     if "single_valued" in given:
         given["single_valued"] = sorted(given["single_valued"])
+    if "behaviour" in given:
+        given["behaviour"] = dict(given["behaviour"])
     return json.dumps(given, sort_keys=True) if given else None
