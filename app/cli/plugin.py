@@ -26,6 +26,8 @@ Written by `graphkeep plugin` from the prompts that the gateway serves; change t
 2. Set `GRAPHKEEP_ADDRESS` to the gateway's address (default `http://localhost:8080`). `/mcp` signs in.
 3. For the line that a session begins with: `pip install graphkeep`, and a token of `graphkeep token create` in
    `~/.config/graphkeep/token` (readable by you alone) or in `GRAPHKEEP_TOKEN`. Without either nothing is printed.
+   The line counts conversations of this device that were not sent yet, too; `graphkeep push` sends them, and
+   `/graph-dream` begins with that.
 """
 
 

@@ -111,8 +111,14 @@ def doctor(
 @commands.command()
 def push(
     address: Annotated[
-        str, typer.Option("--to", envvar="GRAPHKEEP_ADDRESS", metavar="URL", help="Public address of the gateway.")
-    ] = "http://localhost:8080",
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="URL",
+            help="Public address of the gateway. Default: GRAPHKEEP_ADDRESS, the file `address` beside the token, or "
+            "this machine.",
+        ),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Claude Code's folder. Default: CLAUDE_CONFIG_DIR, or .claude in your home.")
     ] = None,
@@ -120,6 +126,9 @@ def push(
     agents: Annotated[bool, typer.Option("--agents", help="Transcripts of helpers (agent-*) too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
     authority: Annotated[
+    again: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Send this one although it was cancelled; repeatable.")
+    ] = None,
         Path | None, typer.Option(help="A root certificate (PEM) to trust besides the usual ones.")
     ] = None,
     as_json: Json = False,
@@ -129,8 +138,17 @@ def push(
     The token comes from GRAPHKEEP_TOKEN or from the file `token` in this person's graphkeep folder.
     """
     from app.cli.client.push.run import Options, run
+    from app.cli.client.place import read_address
 
-    options = Options(address, root=folder, agents=agents, layer=layer, dry_run=dry_run, authority=authority)
+    options = Options(
+        address or read_address(),
+        root=folder,
+        agents=agents,
+        layer=layer,
+        dry_run=dry_run,
+        authority=authority,
+        again=tuple(again or ()),
+    )
     raise typer.Exit(run(options, as_json=as_json))
 
 

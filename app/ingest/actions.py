@@ -17,7 +17,8 @@ from app.ingest.names import Way, file_type
 from app.ingest.reach import require_reading, sender
 from app.ingest.schemas import IngestInput
 from app.settings import IngestSettings
-from app.store.control.queue import Item, QueueStore, change_in, claim_in, remove_in, take_in
+from app.store.control.cancelled import cancel_in
+from app.store.control.queue import Item, QueueStore, change_in, claim_in, take_in
 from app.store.idempotency import Idempotency
 from app.store.session import Writing
 
@@ -150,7 +151,7 @@ class Actions:
         return answer
 
     async def cancel(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
-        """An item goes, with its file. What was learned from it stays."""
+        """An item goes, with its file, and `graphkeep push` lets it be. What was learned from it stays."""
 
         async def work(writing: Writing) -> Json:
             item = await self._taken(writing, call, arguments)
@@ -158,7 +159,7 @@ class Actions:
                 raise Conflict(
                     "a run is working on this item; cancel it when its lease has ended. Nothing was applied."
                 )
-            await remove_in(writing, item.id)
+            await cancel_in(writing, item, time.time())
             return {"action": "cancelled", **showing.named(item)}
 
         answer = await self._store.write(call.scope, _idempotency(call, arguments), work)

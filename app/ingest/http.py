@@ -136,7 +136,7 @@ class Uploads:
 
     async def _known(self, scope: Partition, principal: Principal, name: str) -> Response:
         layers = [scope.write_layer or ""]
-        item = await self._service.store.newest(scope.tenant, layers, name, sender=sender(principal))
+        item = await self._service.store.newest(scope.tenant, layers, name, sender=sender(principal), cancelled=True)
         if item is None:
             raise NotFound("no file of this name is here.")
         return json_answer(

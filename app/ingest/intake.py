@@ -23,6 +23,7 @@ from app.ingest.names import FileType, Way, file_type
 from app.ingest.threads import in_thread
 from app.ingest.transcripts import examine
 from app.settings import IngestSettings
+from app.store.control.cancelled import CANCELLED
 from app.store.control.queue import (
     Item,
     QueueStore,
@@ -176,7 +177,10 @@ class Intake:
         if held is not None and held.stored and held.state != "failed":
             return _shown(held, created=False)
         item, new = await accept_in(writing, each.item, sender=sender)
-        if not new and not item.stored:  # the longer version that had taken its place was cancelled, or failed
+        if item.state == CANCELLED:  # who sends it all the same wants it
+            await change_in(writing, item.id, each.item.record())
+            item, new = each.item, True
+        elif not new and not item.stored:  # the longer version that had taken its place was cancelled, or failed
             await change_in(writing, item.id, {"id": each.item.id, "stored": True})
             item = replace(item, id=each.item.id, stored=True)
         if item.id == each.item.id:

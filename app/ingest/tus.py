@@ -33,7 +33,7 @@ from app.errors import Conflict, InternalError, InvalidInput, NotFound
 from app.ingest.files import Arrived, TooLargeFile, held
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
-from app.ingest.names import file_type
+from app.ingest.names import Way, file_type
 from app.ingest.reach import sender, still_sending
 from app.ingest.service import IngestService
 from app.ingest.threads import in_thread
@@ -89,7 +89,9 @@ class Tus:
         layer = said.pop("layer", None)
         scope = scope_for(_principal(request), None if layer is None else [layer], writes=True)
         name = said.pop("filename", "")
-        file_type(name)
+        limit = self._largest(file_type(name).way is Way.TRANSCRIPT)
+        if length > limit:
+            raise TooLargeFile(limit)
         continues, sha256 = said.pop("continues", None), said.pop("sha256", None)
         upload = _Upload(
             secrets.token_hex(16), scope.subject, scope.write_layer or "", name, length, sha256, _meta(said)
@@ -206,12 +208,17 @@ class Tus:
         path = self._bytes(tenant, upload)
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
+    def _largest(self, transcript: bool) -> int:
+        """Bytes of a file; a transcript is read line by line and may be longer."""
+        limit = self._service.files.limit
+        return max(limit, self._service.settings.ingest_transcript_bytes) if transcript else limit
+
 
     def _options(self) -> Response:
         served = {
             "tus-version": VERSION,
             "tus-extension": "creation,termination",
-            "tus-max-size": str(self._service.files.limit),
+            "tus-max-size": str(self._largest(True)),
         }
         return Response(status_code=204, headers=_tus(served))
 

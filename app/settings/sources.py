@@ -13,6 +13,9 @@ class IngestSettings(Room):
     """Documents and transcripts that people send."""
 
     ingest_file_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, description="Largest file, bytes.")
+    ingest_transcript_bytes: int = Field(
+        default=512 * 1024 * 1024, ge=1024, description="Largest transcript, bytes, where it comes in parts (tus)."
+    )
     quota_file_bytes: int = Field(default=5 * 1024**3, ge=1024, description="Bytes of all files of one tenant.")
     quota_files: int = Field(default=20_000, ge=1, description="Files of one tenant.")
     ingest_directories: CommaList = Field(

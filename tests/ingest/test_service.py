@@ -10,8 +10,9 @@ import pytest
 
 from app.errors import Conflict, Forbidden, InsufficientScope, InvalidInput, NotFound
 from app.ingest.actions import CLAIMS
+from app.ingest.service import IngestService
 from app.store.database import Database
-from tests.ingest.conftest import Agent, service_at
+from tests.ingest.conftest import Agent, service_at, talk
 
 CLOUD = {"source": "claude-code-cloud", "session_id": "s-1"}
 
@@ -227,6 +228,49 @@ async def test_cancel_removes_the_item_with_its_file_unless_a_run_works_on_it(ag
 async def test_pages_of_status_go_on_where_they_ended(agent: Agent) -> None:
     for number in range(5):
         await agent.queue(f"{number}.md", "x")
+async def test_of_what_was_cancelled_only_that_is_kept_and_who_sends_it_again_has_it_again(
+    agent: Agent, service: IngestService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = await agent.send("s-1.jsonl", talk("Hello"), source="claude-code", session_id="s-1")
+    await agent.ask("cancel", id=sent["id"])
+    asked = (agent.tenant, [""], "s-1.jsonl")
+    assert await service.store.newest(*asked) is None
+    left = await service.store.newest(*asked, cancelled=True)
+    assert left is not None
+    assert (left.state, left.sha256, left.meta, left.facts, left.session_id) == (
+        *("cancelled", sent["sha256"], "{}", None, None),
+    )
+    assert (await service.store.usage(agent.tenant)).files == 0
+    for action, more in (("cancel", {}), ("retry", {}), ("read", {}), ("claim", {})):
+        with pytest.raises(NotFound):
+            await agent.ask(action, id=sent["id"], **more)
+    again = await agent.send("s-1.jsonl", talk("Hello"))
+    assert (again["created"], again["state"]) == (True, "pending")
+    assert [message["text"] for message in (await agent.read(session_id="s-1"))["messages"]] == ["Hello"]
+    monkeypatch.setattr("app.store.control.cancelled.KEPT", 1)
+    for name in ("a.md", "b.md"):
+        await agent.ask("cancel", id=(await agent.queue(name, "x"))["id"])
+    kept = [await service.store.newest(agent.tenant, [""], name, cancelled=True) for name in ("a.md", "b.md")]
+    assert [each is not None for each in kept] == [False, True]
+
+
+async def test_what_somebody_else_sent_under_the_same_name_hides_nothing(agent: Agent) -> None:
+    other = Agent(agent.service, agent.tenant, subject="us-other")
+    await other.send("s-1.jsonl", talk("Hello", "Later", "Last"))
+    held = await other.claimed()
+    await other.ask("complete", id=held["id"], lease=held["lease"])
+    await agent.send("s-1.jsonl", talk("Another"))
+    assert "since" not in (await agent.ask("status"))["pending"][0]
+    assert "since" not in await agent.claimed()
+
+
+async def test_transcripts_of_an_unknown_form_are_counted(agent: Agent, service: IngestService) -> None:
+    await agent.send("s-1.jsonl", b'{"kind": "unheard of"}\n')
+    await agent.send("s-2.jsonl", talk("Hello"))
+    summary = await service.store.summary(agent.tenant, [""])
+    assert (summary.unprocessed_transcripts, summary.strange_transcripts) == (2, 1)
+
+
     first = await agent.ask("status", limit=2)
     second = await agent.ask("status", limit=2, cursor=first["next_cursor"])
     third = await agent.ask("status", limit=2, cursor=second["next_cursor"])

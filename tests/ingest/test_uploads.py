@@ -42,7 +42,7 @@ async def gateway(
     neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
     settings = settings_for(neo4j_server, tmp_path_factory.mktemp("gk"))
-    settings.ingest = IngestSettings(ingest_file_bytes=LIMIT)
+    settings.ingest = IngestSettings(ingest_file_bytes=LIMIT, ingest_transcript_bytes=2 * LIMIT)
     async with running(settings, await owner_token(settings, database)) as found:
         yield found
 
@@ -214,7 +214,7 @@ async def test_an_upload_that_was_cut_goes_on_where_it_ended(gateway: Gateway, c
     content = bytes(range(256)) * 4096
     served = await client.options("/ingest/uploads")
     assert served.headers["tus-extension"] == "creation,termination"
-    assert served.headers["tus-max-size"] == str(LIMIT)
+    assert served.headers["tus-max-size"] == str(2 * LIMIT)
     digest = hashlib.sha256(content).hexdigest()
     begun = await begin(client, len(content), filename="big.txt", sha256=digest, meta='{"source": "push"}')
     assert begun.status_code == 201, begun.text
@@ -362,7 +362,8 @@ async def test_one_senders_uploads_neither_hold_up_nor_open_anothers(gateway: Ga
         ({**TUS}, 400),
         ({**TUS, "Upload-Length": "-1"}, 400),
         ({**TUS, "Upload-Length": "\xb2".encode("latin-1")}, 400),
-        ({**TUS, "Upload-Length": str(LIMIT + 1)}, 413),
+        ({**TUS, "Upload-Length": str(LIMIT + 1), "Upload-Metadata": metadata(filename="x.md")}, 413),
+        ({**TUS, "Upload-Length": str(2 * LIMIT + 1), "Upload-Metadata": metadata(filename="x.jsonl")}, 413),
         ({**TUS, "Upload-Length": "5"}, 400),
         ({**TUS, "Upload-Length": "5", "Upload-Metadata": "filename ???"}, 400),
         ({**TUS, "Upload-Length": "5", "Upload-Metadata": metadata(filename="../x.md")}, 400),
@@ -377,6 +378,12 @@ async def test_an_upload_that_cannot_be_begun_says_why(
     answer = await client.post("/ingest/uploads", headers=raw)
     assert answer.status_code == status
     assert answer.json()["ok"] is False
+
+
+async def test_a_transcript_may_be_longer_than_other_files(client: httpx2.AsyncClient) -> None:
+    begun = await begin(client, 2 * LIMIT, filename="long-session.jsonl")
+    assert begun.status_code == 201
+    assert (await client.delete(begun.headers["location"], headers=TUS)).status_code == 204
 
 
 async def test_uploads_are_ended_checked_and_belong_to_who_began_them(

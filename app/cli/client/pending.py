@@ -15,28 +15,33 @@ from urllib.parse import urlsplit
 
 from app.cli.client.console import say
 from app.cli.client.place import read_address, read_token
+from app.cli.client.push.found import folder
+from app.cli.client.push.sent import unsent
 
 __all__ = ["line", "run"]
 
 _SECONDS: Final = 0.8
 _LARGEST: Final = 64 * 1024
 _LONGEST: Final = 64
-_COMMAND: Final = "Run /graph-dream to process."
 
 
 def run() -> None:
     """Print the line, if there is one; whatever goes wrong, print nothing."""
     with suppress(Exception):
-        text = line(_asked())
+        text = line(_asked(), unsent(folder()))
         if text:
             say(text)
 
 
-def line(found: Mapping[str, Any]) -> str:
-    """The line for what the gateway answered; empty when there is nothing to say (contract §16)."""
+def line(found: Mapping[str, Any], unsent: int = 0) -> str:
+    """The line for what the gateway answered; empty when there is nothing to say (contract §16).
+
+    ``unsent``: conversations of this device that `graphkeep push` has not dealt with yet.
+    """
     waiting = [
         _counted(found["unprocessed_transcripts"], "unprocessed transcript"),
         _counted(found["pending_ingests"], "pending ingest doc"),
+        f"{_counted(unsent, 'session')} of this device not sent" if unsent else "",
     ]
     said = ", ".join(part for part in waiting if part)
     if not said:
@@ -46,11 +51,17 @@ def line(found: Mapping[str, Any]) -> str:
         what, minutes = _plain(running["source"]), int(running["minutes"])
         return f"[graph-memory] Dream process running ({what}, started {minutes} min ago)"
     hours = found["hours_since_last_dream"]
+    command = f"Run {'graphkeep push, then ' if unsent else ''}/graph-dream to process.{_warning(found)}"
     if hours is None:
-        return f"[graph-memory] {said}. No dream process has run yet. {_COMMAND}"
+        return f"[graph-memory] {said}. No dream process has run yet. {command}"
     if hours < found["cooldown_hours"]:
         return ""
-    return f"[graph-memory] {said}. Last dream: {_counted(round(hours), 'hour')} ago. {_COMMAND}"
+    return f"[graph-memory] {said}. Last dream: {_counted(round(hours), 'hour')} ago. {command}"
+
+
+def _warning(found: Mapping[str, Any]) -> str:
+    strange = _counted(int(found.get("strange_transcripts", 0)), "transcript")
+    return f" Format warning: {strange} in a form that the gateway does not know; update graphkeep." if strange else ""
 
 
 def _plain(text: str) -> str:

@@ -47,6 +47,7 @@ LONGEST_LIST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
+_UNKNOWN_FORM: Final = '"format_version":"unknown"'
 class Item:
     """One queued document or transcript. Times are Unix seconds; ``layer`` as the data spells it."""
 
@@ -61,7 +62,7 @@ class Item:
     kind: str
     """``document`` or ``transcript``."""
     state: str
-    """received, converting, pending, claimed, completed or failed."""
+    """received, converting, pending, claimed, completed, failed or cancelled."""
     meta: str
     """JSON object, as the sender gave it."""
     subject: str
@@ -118,6 +119,8 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+    strange_transcripts: int = 0
+    """Of those: how many have a form that this version does not know."""
 class Usage:
     """What a tenant's queue takes, in all layers."""
 
@@ -146,7 +149,8 @@ class QueueStore:
 
     async def summary(self, tenant: str, layers: Collection[str], *, sender: str | None = None) -> Summary:
         """Counts over what these layers hold."""
-        rows = await self._control.read(SUMMARY, of=tenant, readable=sorted(layers), sender=sender)
+        asked = {"of": tenant, "readable": sorted(layers), "sender": sender, "unknown_form": _UNKNOWN_FORM}
+        rows = await self._control.read(SUMMARY, **asked)
         counts = {(row["kind"], row["state"]): int(row["many"]) for row in rows}
 
         def of(kind: str | None, *states: str) -> int:
@@ -161,6 +165,7 @@ class QueueStore:
         )
 
     async def usage(self, tenant: str) -> Usage:
+            strange_transcripts=sum(int(row["strange"]) for row in rows),
         """What all items of the tenant take."""
         rows = await self._control.read(USAGE, of=tenant)
         return Usage(int(rows[0]["files"]), int(rows[0]["size"]))
@@ -221,10 +226,11 @@ class QueueStore:
         return found[0] if found else None
 
     async def newest(
-        self, tenant: str, layers: Collection[str], name: str, *, sender: str | None = None
+        self, tenant: str, layers: Collection[str], name: str, *, sender: str | None = None, cancelled: bool = False
     ) -> Item | None:
-        """The newest item of this name whose bytes are kept."""
-        found = await self._items(NEWEST, of=tenant, readable=sorted(layers), name=name, sender=sender)
+        """The newest item of this name whose bytes are kept, or that was ``cancelled``."""
+        asked = {"of": tenant, "readable": sorted(layers), "name": name, "sender": sender}
+        found = await self._items(NEWEST, **asked, cancelled=cancelled)
         return found[0] if found else None
 
     async def versions(self, tenant: str, layer: str, name: str, *, sender: str | None = None) -> list[Item]:

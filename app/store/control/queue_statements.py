@@ -1,4 +1,7 @@
-"""Statements of the ingest queue. ``$sender``: the subject whose items alone are looked at, or null for all."""
+"""Statements of the ingest queue. ``$sender``: the subject whose items alone are looked at, or null for all.
+
+What was cancelled leaves a record that only says so: its state is ``cancelled``, and nothing of what it held is kept.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ __all__ = [
     "CURSORS",
     "FAILED",
     "FIND",
+    "FORGET_CANCELLED",
     "GIVEN_UP",
     "KNOWN",
     "NEWEST",
@@ -52,7 +56,7 @@ ACCEPTED = statement(
 USAGE = statement(
     "queue.usage",
     """
-    MATCH (i:_IngestItem {tenant: $of})
+    MATCH (i:_IngestItem {tenant: $of}) WHERE i.state <> 'cancelled'
     RETURN count(i) AS files, sum(CASE WHEN i.stored THEN i.size ELSE 0 END + coalesce(i.text_size, 0)) AS size
     """,
     control=True,
@@ -61,11 +65,13 @@ SUMMARY = statement(
     "queue.summary",
     """
     MATCH (i:_IngestItem {tenant: $of}) WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
-    RETURN i.kind AS kind, i.state AS state, count(*) AS many
+    RETURN i.kind AS kind, i.state AS state, count(*) AS many,
+           count(CASE WHEN i.state IN ['pending', 'claimed'] AND i.facts CONTAINS $unknown_form THEN 1 END) AS strange
     """,
     control=True,
 )
-# What a run has completed of the same transcript before is where the next one goes on.
+# What a run has completed of the same transcript by the same sender before is where the next one goes on: what somebody
+# else sends under its name hides nothing of it.
 PENDING = statement(
     "queue.pending",
     """
@@ -78,6 +84,7 @@ PENDING = statement(
            COLLECT { MATCH (d:_IngestItem {tenant: $of, name: i.name})
                      WHERE i.kind = 'transcript' AND d.layer = i.layer AND d.state = 'completed'
                      RETURN d.last_at ORDER BY d.created_at DESC, d.id LIMIT 1 }[0] AS since
+                       AND d.subject = i.subject
     ORDER BY i.created_at, i.id
     """,
     control=True,
@@ -88,7 +95,7 @@ READ_BEFORE = statement(
     UNWIND $ids AS id
     MATCH (i:_IngestItem {id: id, tenant: $of}) WHERE i.layer IN $readable
     MATCH (d:_IngestItem {tenant: $of, name: i.name, kind: 'transcript', state: 'completed'})
-    WHERE d.layer = i.layer AND d.id <> i.id AND d.last_at IS NOT NULL
+    WHERE d.layer = i.layer AND d.subject = i.subject AND d.id <> i.id AND d.last_at IS NOT NULL
     WITH i, d ORDER BY d.created_at DESC, d.id
     RETURN i.id AS id, collect(d.last_at)[0] AS since
     """,
@@ -117,7 +124,7 @@ CURSORS = statement(
     """
     MATCH (i:_IngestItem {tenant: $of})
     WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
-      AND i.source = $source AND i.state <> 'failed'
+      AND i.source = $source AND NOT i.state IN ['failed', 'cancelled']
       AND i.session_id IS NOT NULL AND i.through_at IS NOT NULL AND ($session IS NULL OR i.session_id = $session)
     WITH i ORDER BY i.through_at DESC, i.id
     WITH i.session_id AS session, collect(i)[0] AS newest
@@ -128,14 +135,18 @@ CURSORS = statement(
 )
 FIND = statement(
     "queue.find",
-    "MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $readable RETURN properties(i) AS item",
+    """
+    MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $readable AND i.state <> 'cancelled'
+    RETURN properties(i) AS item
+    """,
     control=True,
 )
 NEWEST = statement(
     "queue.newest",
     """
     MATCH (i:_IngestItem {tenant: $of, name: $name})
-    WHERE i.layer IN $readable AND i.stored AND i.subject = coalesce($sender, i.subject)
+    WHERE i.layer IN $readable AND (i.stored OR ($cancelled AND i.state = 'cancelled'))
+      AND i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.created_at DESC, i.id LIMIT 1
     """,
     control=True,
@@ -151,7 +162,7 @@ VERSIONS = statement(
 )
 KNOWN = statement(
     "queue.known",
-    "MATCH (i:_IngestItem) WHERE i.id IN $ids RETURN i.id AS id",
+    "MATCH (i:_IngestItem) WHERE i.id IN $ids AND i.state <> 'cancelled' RETURN i.id AS id",
     control=True,
 )
 TAKE = statement(
@@ -160,6 +171,7 @@ TAKE = statement(
     MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $writable
     SET i.locked = true REMOVE i.locked
     RETURN properties(i) AS item
+    WITH i WHERE i.state <> 'cancelled'
     """,
     writes=True,
     control=True,
@@ -177,6 +189,16 @@ REMOVE = statement(
     control=True,
 )
 # The write lock is taken before the state is read again: of two replicas exactly one gets the item.
+FORGET_CANCELLED = statement(
+    "queue.forget_cancelled",
+    """
+    MATCH (i:_IngestItem {tenant: $of, state: 'cancelled'})
+    WITH i ORDER BY i.updated_at DESC, i.id SKIP $keep
+    DELETE i
+    """,
+    writes=True,
+    control=True,
+)
 CLAIM = statement(
     "queue.claim",
     """

@@ -63,6 +63,23 @@ def test_nothing_waiting_or_a_run_a_short_while_ago_is_silence() -> None:
     assert line({**WAITING, "hours_since_last_dream": 4.0}) != ""
 
 
+def test_what_this_device_has_not_sent_is_said_with_the_command_that_sends_it() -> None:
+    said = line(WAITING, 2)
+    assert said.startswith(
+        "[graph-memory] 2 unprocessed transcripts, 1 pending ingest doc, 2 sessions of this device not"
+    )
+    assert said.endswith("Run graphkeep push, then /graph-dream to process.")
+    nothing = {**WAITING, "unprocessed_transcripts": 0, "pending_ingests": 0}
+    assert line(nothing, 1).startswith("[graph-memory] 1 session of this device not sent. Last dream")
+    assert line({**nothing, "hours_since_last_dream": 1}, 1) == ""
+
+
+def test_transcripts_in_a_form_that_the_gateway_does_not_know_are_a_warning() -> None:
+    """Contract §16: format warning."""
+    said = line({**WAITING, "strange_transcripts": 1})
+    assert said.endswith("Format warning: 1 transcript in a form that the gateway does not know; update graphkeep.")
+
+
 class _Answers(http.server.BaseHTTPRequestHandler):
     seen: list[str | None] = []  # noqa: RUF012 - one server, one test
 

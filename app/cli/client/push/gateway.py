@@ -32,6 +32,8 @@ class Known:
 
     sha256: str
     size: int
+    cancelled: bool = False
+    """Whether somebody took it out of the queue there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Gateway:
         if answer.status_code == 404:
             return None
         found = self._json(answer)
-        return Known(str(found["sha256"]), int(found["size_bytes"]))
+        return Known(str(found["sha256"]), int(found["size_bytes"]), found.get("state") == "cancelled")
 
     def begin(self, metadata: Mapping[str, str], size: int) -> Upload:
         """Begin an upload of ``size`` bytes.

@@ -17,8 +17,9 @@ from app.cli.client.console import EX_CONFIG, emit, note, say
 from app.cli.client.place import client_folder, read_token
 from app.cli.client.push.begun import Begun
 from app.cli.client.push.found import Local, find, folder
-from app.cli.client.push.gateway import Gateway, Refused
+from app.cli.client.push.gateway import Gateway, Known, Refused
 from app.cli.client.push.prepared import Prepared, prepare
+from app.cli.client.push.sent import Sent
 from app.errors import StartError
 
 __all__ = ["Options", "Tally", "push", "run"]
@@ -39,6 +40,8 @@ class Options:
     layer: str | None = None
     dry_run: bool = False
     authority: Path | None = None
+    again: tuple[str, ...] = ()
+    """Names or sessions that are sent although they were cancelled at the gateway."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class Tally:
 
     sent: list[str] = field(default_factory=list)
     unchanged: int = 0
+    cancelled: list[str] = field(default_factory=list)
+    """Taken out of the queue at the gateway, and the same here since then."""
     failed: dict[str, str] = field(default_factory=dict)
     sent_bytes: int = 0
     redacted: int = 0
@@ -56,6 +61,7 @@ class Tally:
         return {
             "sent": self.sent,
             "unchanged": self.unchanged,
+            "cancelled": self.cancelled,
             "failed": self.failed,
             "sent_bytes": self.sent_bytes,
             "redacted": self.redacted,
@@ -82,6 +88,8 @@ def run(options: Options, *, as_json: bool) -> int:
         f"{len(tally.sent)} {verb} ({tally.sent_bytes / 1e6:.1f} MB), {tally.unchanged} unchanged, "
         f"{tally.redacted} secrets taken out"
     )
+    if tally.cancelled:
+        say(f"not sent, since cancelled at the gateway (--again NAME sends it): {', '.join(tally.cancelled)}")
     for name, reason in tally.failed.items():
         note(f"not sent: {name}: {reason}")
     return 1 if tally.failed else 0
@@ -89,37 +97,70 @@ def run(options: Options, *, as_json: bool) -> int:
 
 def push(gateway: Gateway, files: Sequence[Local], options: Options, *, progress: Callable[[str], None]) -> Tally:
     """Send each file that the gateway does not have as it is here; one that fails stops no other."""
-    tally, begun = Tally(), Begun(client_folder() / "push.json")
-    with tempfile.TemporaryDirectory(prefix="graphkeep-push-") as scratch:
-        for number, local in enumerate(files, start=1):
-            progress(f"{number} of {len(files)}: {local.name}")
-            try:
-                prepared = prepare(local, Path(scratch))
-                _send(gateway, prepared, options, begun, tally)
-                prepared.path.unlink()
-            except OSError as error:
-                tally.failed[local.name] = error.strerror or "it cannot be read"
-            except Refused as refused:
-                tally.failed[local.name] = str(refused)
+    tally, begun, sent = Tally(), Begun(client_folder() / "push.json"), Sent()
+    try:
+        with tempfile.TemporaryDirectory(prefix="graphkeep-push-") as scratch:
+            for number, local in enumerate(files, start=1):
+                progress(f"{number} of {len(files)}: {local.name}")
+                try:
+                    _deal_with(gateway, local, Path(scratch), options, begun, sent, tally)
+                except OSError as error:
+                    tally.failed[local.name] = error.strerror or "it cannot be read"
+                except Refused as refused:
+                    tally.failed[local.name] = str(refused)
+    finally:
+        if not options.dry_run:
+            sent.write()
     return tally
 
 
-def _send(gateway: Gateway, prepared: Prepared, options: Options, begun: Begun, tally: Tally) -> None:
-    local = prepared.local
+def _deal_with(
+    gateway: Gateway, local: Local, scratch: Path, options: Options, begun: Begun, sent: Sent, tally: Tally
+) -> None:
+    seen = local.path.stat()
     known = gateway.known(local.name, options.layer)
-    if prepared.size == 0 or (known is not None and known.sha256 == prepared.sha256):
+    sha256 = sent.sha256(local.path, seen)
+    if sha256 is None or not _settled(local, known, sha256, options, tally):
+        prepared = prepare(local, scratch)
+        sha256 = prepared.sha256
+        _send(gateway, prepared, known, options, begun, tally)
+        prepared.path.unlink()
+    sent.add(local.path, seen, sha256)
+
+
+def _settled(local: Local, known: Known | None, sha256: str, options: Options, tally: Tally) -> bool:
+    """Whether what is here, with this hash, is there already, or was cancelled there and not asked for."""
+    if known is None or known.sha256 != sha256:
+        return False
+    if not known.cancelled:
+        tally.unchanged += 1
+        return True
+    if {local.name, local.session} & set(options.again):
+        return False
+    tally.cancelled.append(local.name)
+    return True
+
+
+def _send(
+    gateway: Gateway, prepared: Prepared, known: Known | None, options: Options, begun: Begun, tally: Tally
+) -> None:
+    local = prepared.local
+    if prepared.size == 0:
         tally.unchanged += 1
         return
-    goes_on = known is not None and prepared.begins_with(known.size, known.sha256)
+    if _settled(local, known, prepared.sha256, options, tally):
+        return
+    there = known if known is not None and not known.cancelled else None
+    goes_on = there is not None and prepared.begins_with(there.size, there.sha256)
     tally.redacted += prepared.redacted
     if options.dry_run:
         tally.sent.append(local.name)
-        tally.sent_bytes += prepared.size - (known.size if known is not None and goes_on else 0)
+        tally.sent_bytes += prepared.size - (there.size if there is not None and goes_on else 0)
         return
     key = json.dumps([options.address, options.layer, local.name])
     url, offset = _going_on(gateway, begun, key, prepared.sha256)
     if url is None or offset is None:
-        upload = gateway.begin(_metadata(prepared, options, known.sha256 if known and goes_on else None), prepared.size)
+        upload = gateway.begin(_metadata(prepared, options, there.sha256 if there and goes_on else None), prepared.size)
         url, offset = upload.url, upload.offset
         begun.put(key, url, prepared.sha256)
     tally.sent_bytes += _bytes(gateway, prepared, url, offset)

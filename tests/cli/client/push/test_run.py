@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from app.access.service import accounts_of
-from app.cli.client.place import read_token
+from app.cli.client.place import client_folder, read_token
 from app.cli.client.push import run as command
 from app.cli.client.push.found import find
 from app.cli.client.push.gateway import Gateway as Client
@@ -69,7 +69,7 @@ async def gateway(
     neo4j_server: Server, database: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
     settings = settings_for(neo4j_server, tmp_path_factory.mktemp("home"))
-    settings.ingest = IngestSettings(ingest_file_bytes=4096)
+    settings.ingest = IngestSettings(ingest_file_bytes=4096, ingest_transcript_bytes=4096)
     async with running(settings, await owner_token(settings, database)) as started:
         yield started
 
@@ -168,15 +168,20 @@ async def test_a_network_that_goes_away_for_a_moment_costs_no_byte(
     assert len(await device.read()) == 8
 
 
-async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def stopped_in_the_middle(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transcript of which three blocks of 200 bytes have arrived."""
     monkeypatch.setattr(command, "_BLOCK", 200)
     device.write(*(message(number) for number in range(8)))
     device.transport = Failing(stops_at(4))
     with pytest.raises(Stopped):
         await device.push()
     device.transport = None
+
+
+async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stopped_in_the_middle(device, monkeypatch)
     size = (device.root / "projects" / "-work-atlas" / "talk.jsonl").stat().st_size
     tally = await device.push()
     assert (tally.sent, tally.sent_bytes) == (["talk.jsonl"], size - 3 * 200)
@@ -186,12 +191,7 @@ async def test_a_command_that_was_stopped_in_the_middle_goes_on_where_it_was(
 async def test_a_session_that_grew_after_its_upload_was_interrupted_is_sent_and_leaves_nothing_behind(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_BLOCK", 200)
-    device.write(*(message(number) for number in range(8)))
-    device.transport = Failing(stops_at(4))
-    with pytest.raises(Stopped):
-        await device.push()
-    device.transport = None
+    await stopped_in_the_middle(device, monkeypatch)
     parts = list(device.gateway.settings.run.home.glob("tenants/*/ingest/parts/*.bin"))
     assert len(parts) == 1
     device.write(message(8))
@@ -243,6 +243,28 @@ async def test_what_the_gateway_does_not_take_stops_no_other_file(device: Device
     tally = await device.push()
     assert tally.sent == ["talk.jsonl"]
     assert list(tally.failed) == ["huge.jsonl"]
+
+
+async def test_what_was_cancelled_stays_away_until_it_changes_or_is_asked_for(device: Device) -> None:
+    async def cancel() -> None:
+        async with device.gateway.client() as client:
+            (waiting,) = (await device.gateway.insist(client, "graph_ingest", action="status"))["pending"]
+            await device.gateway.insist(client, "graph_ingest", action="cancel", id=waiting["id"])
+
+    device.write(message(0))
+    assert (await device.push()).sent == ["talk.jsonl"]
+    await cancel()
+    for _ in range(2):
+        tally = await device.push()
+        assert (tally.sent, tally.unchanged, tally.cancelled) == ([], 0, ["talk.jsonl"])
+    (client_folder() / "sent.json").unlink()  # a device that was set up anew
+    assert (await device.push()).cancelled == ["talk.jsonl"]
+    assert (await device.push(again=("talk",))).sent == ["talk.jsonl"]
+    assert (await device.push()).unchanged == 1
+    await cancel()
+    device.write(message(1))
+    assert (await device.push()).sent == ["talk.jsonl"]
+    assert await device.read() == ["message 0", "message 1"]
 
 
 async def test_a_token_that_is_not_taken_is_said_in_words(device: Device) -> None:
