@@ -83,8 +83,6 @@ class Tus:
         if (refused := _version(request)) is not None:
             return refused
         length = _number(request, "upload-length")
-        if length > self._service.files.limit:
-            raise TooLargeFile(self._service.files.limit)
         said = _metadata(request.headers.get("upload-metadata", ""))
         layer = said.pop("layer", None)
         scope = scope_for(_principal(request), None if layer is None else [layer], writes=True)

@@ -22,13 +22,16 @@ ACTION: Final = "graph.cypher"
 
 _CHARACTERS: Final = 45_000
 _ECHO: Final = 1_000
+_TOLD: Final = 2_048
+"""Characters of a query that the audit holds."""
 
 
 async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapping[str, Any]:
     """Answer ``graph_cypher``.
 
-    A tenant that is named is the only one that the query can reach, and its audit has the entry; without a name every
-    tenant may have been read, so the audit of each has it. It is written before anything is read.
+    A tenant that is named is the only one that the query can reach, and its audit has the entry with the query;
+    without a name every tenant may have been read, so the audit of each has it, with the query's hash. It is written
+    before anything is read.
 
     Raises:
         Forbidden: the caller is no operator.
@@ -46,8 +49,14 @@ async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapp
     read = await _read(Tenants(control), arguments.tenant)
     digest = hashlib.sha256(arguments.cypher.encode()).hexdigest()[:16]
     detail: dict[str, str | int | bool] = {"query": digest, "all_tenants": not confined}
-    trails = [*(tenant.id for tenant in read), call.principal.tenant]
-    await Audit(control).append_each(trails, actor=call.principal.subject, action=ACTION, detail=detail)
+    told = {**detail, "text": arguments.cypher[:_TOLD]}
+    concerned, own = {tenant.id for tenant in read}, call.principal.tenant
+    audit, said = Audit(control), {"actor": call.principal.subject, "action": ACTION}
+    if not confined:
+        # What the query names may be one tenant's; the others are told that it was asked, by its hash.
+        await audit.append_each(concerned - {own}, **said, detail=detail)
+        concerned = set()
+    await audit.append_each(concerned | {own}, **said, detail=told)
     began = time.perf_counter()
     found = await database.ask(
         arguments.cypher,
