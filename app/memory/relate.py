@@ -32,6 +32,7 @@ from app.memory.report import Step, report
 from app.memory.resolving import Work, resolved, writing_scope
 from app.memory.schemas import RelateInput
 from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
+from app.memory.undoing.evidence import Searched, evidence_notes
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, Writing
@@ -163,11 +164,29 @@ class _Writer:
         if not ended:
             await writing.run(WRITE, **self._written(entities, known))
             return answer
-        before = await self._recording.before(writing, triples=_following(known, ended))
+        following = _following(known, ended)
+        before = await self._recording.before(writing, triples=following)
         await writing.run(WRITE, **self._written(entities, known))
         summary = f"ended {'; '.join('→'.join(relation.triple) for relation in ended[:_NAMED])}"
         summary += f"; and {len(ended) - _NAMED} more" if len(ended) > _NAMED else ""
-        return answer | {"undo_id": await self._recording.after(writing, before, summary=summary)}
+        notes = evidence_notes(self._evidence(own, involved, entities, following))
+        return answer | {"undo_id": await self._recording.after(writing, before, summary=summary, notes=notes)}
+
+    def _evidence(
+        self,
+        own: Mapping[str, Stored],
+        involved: Mapping[str, Involved],
+        entities: Sequence[EntityWrite],
+        following: Collection[Triple],
+    ) -> Searched:
+        """What is searched of ends of which nothing but what can be undone was said, before this call and after."""
+        undoable = {said.evidence for said in self._work.said if said.triple in following}
+        ends = {end for triple in following for end in triple[::2]}
+        return {
+            (self._layer, entity.id): (own[entity.id].evidence, entity.fields["evidence_text"] or "")
+            for entity in entities
+            if entity.id in ends and undoable.issuperset(involved[entity.id].evidence)
+        }
 
     def count(self) -> None:
         """Count what the committed run added."""

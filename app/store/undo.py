@@ -46,6 +46,7 @@ _LEAST: Final = 4096
 _OLDEST: Final = 500
 """Records that make room for a new one at most: the next change goes on."""
 _SHOWN: Final = 20
+_NOTES: Final = "notes"
 _DAY_MS: Final = 86_400_000
 _QUIET: Final = frozenset({"names", "words", "thread", "position", "embedding", "embedding_of", "partition"})
 """Properties that only follow others: not worth naming where others are named."""
@@ -121,7 +122,9 @@ _MOVING: Final = ("graph_merge", "graph_unmerge", "graph_undo")
 """Tools that give relations which existed before to another source."""
 
 
-Settle = Callable[[Writing, Mapping[Key, Image | None], Mapping[Key, Image]], Awaitable[None]]
+Notes = Mapping[str, Any]
+"""JSON that a change keeps beside its images, for whoever undoes it."""
+Settle = Callable[[Writing, Mapping[Key, Image | None], Mapping[Key, Image], Notes], Awaitable[Notes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +188,30 @@ class Recording:
         """
         return await read_images(writing, Asked.of(ids, around, triples))
 
-    async def after(self, writing: Writing, before: Images, *, summary: str) -> str | None:
+    async def after(self, writing: Writing, before: Images, *, summary: str, notes: Notes | None = None) -> str | None:
         """Read the same again and record what differs; the id of the record, None when nothing does.
 
-        ``summary`` is shown to those who may undo the change.
+        ``summary`` is shown to those who may undo the change; ``notes`` are given to ``settle`` then.
 
         Raises:
             Conflict: the change is too large to be undone; nothing of it is applied.
         """
         now = await read_images(writing, before.asked)
-        return await self._record(writing, before.records, now.records, summary)
+        return await self._record(writing, before.records, now.records, summary, notes)
 
     async def _record(
-        self, writing: Writing, before: Mapping[Key, Image], after: Mapping[Key, Image], summary: str
+        self,
+        writing: Writing,
+        before: Mapping[Key, Image],
+        after: Mapping[Key, Image],
+        summary: str,
+        notes: Notes | None,
     ) -> str | None:
         keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         if not keys:
             return None
-        kept = [[key, before.get(key), marks(after[key]) if key in after else None] for key in keys]
+        kept: list[Any] = [[key, before.get(key), marks(after[key]) if key in after else None] for key in keys]
+        kept += [[(_NOTES,), notes, None]] if notes else []
         images = zlib.compress(orjson.dumps(kept), 1)
         if len(images) > LARGEST:
             raise Conflict(
@@ -241,28 +250,28 @@ class Recording:
     async def undo(self, writing: Writing, id_: str, *, settle: Settle | None = None) -> Undone:
         """Restore what the change ``id_`` found, exactly, and record that as a change of its own.
 
-        ``settle`` is called with the images restored and those found, before that is recorded: it may make what only
-        follows from them follow, on the ends of relations that have no image in the change. That is not recorded, so
-        that what is said of those ends later does not stand in the way of undoing the undo.
+        ``settle`` is called with the images restored, those found and the change's notes, before that is recorded: it
+        may make what only follows from them follow, on the ends of relations that have no image in the change. Of that
+        only the notes that it gives are kept, so that what is said of those ends later does not stand in the way of
+        undoing the undo.
 
         Raises:
             NotFound: there is no such change for this scope, or it has expired.
             Conflict: it was undone already, or what it touched has changed since; nothing was applied.
         """
-        change, before, after = await self._found(writing, id_)
+        change, before, after, notes = await self._found(writing, id_)
         present = await read_images(writing, _asked(before))
         changed = list(_since(before, after, present))
         if changed:
             raise Conflict(_refusal(changed))
         await write_images(writing, before, present.records)
-        if settle is not None:
-            await settle(writing, before, present.records)
+        left = {} if settle is None else await settle(writing, before, present.records, notes)
         restored = await read_images(writing, replace(present.asked, beside=()))
         if any(restored.records.get(key) != image for key, image in before.items()):
             raise InternalError("what was restored differs from what was recorded; nothing was applied")
         summary = f"undid: {change.summary}" if not change.summary.startswith("undid: ") else change.summary[7:]
         found, made = _of(before, present.records), _of(before, restored.records)
-        undo_id = await self._record(writing, found, made, summary)
+        undo_id = await self._record(writing, found, made, summary, left)
         await writing.control().run(USE, id=id_, of=self.scope.tenant, by=undo_id or "nothing")
         kinds = [key[0] for key in before]
         grown = _more("entity", found, made), _more("relation", found, made)
@@ -272,7 +281,7 @@ class Recording:
 
     async def _found(
         self, writing: Writing, id_: str
-    ) -> tuple[Change, dict[Key, Image | None], dict[Key, dict[str, str] | None]]:
+    ) -> tuple[Change, dict[Key, Image | None], dict[Key, dict[str, str] | None], Notes]:
         rows = await writing.control().run(
             FIND, id=id_, of=self.scope.tenant, at=int(time.time() * 1000), may=list(self.scope.writable)
         )
@@ -288,7 +297,9 @@ class Recording:
             raise Conflict(
                 f"this change was undone already; to make it again, undo {change.undone_by}. Nothing was applied."
             )
-        return change, {tuple(key): image for key, image, _ in kept}, {tuple(key): after for key, _, after in kept}
+        before = {tuple(key): image for key, image, _ in kept}
+        notes = before.pop((_NOTES,), None) or {}
+        return change, before, {tuple(key): after for key, _, after in kept if tuple(key) in before}, notes
 
 
 async def moved_relations(control: ControlSession, data: str, layers: Iterable[str], *, since: int) -> int:

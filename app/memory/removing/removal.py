@@ -5,24 +5,20 @@ Used inside a write, after what goes was chosen. What was taken can be given bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from app.graph.entity import evidence_text, search_fields
-from app.memory.compose import stored_entity
 from app.memory.queries import LOCK_COPIES
-from app.memory.removing.queries import COPIES, ENDS, EVIDENCE, REMOVE, SEARCHED
+from app.memory.removing.queries import COPIES, ENDS, REMOVE
+from app.memory.undoing.evidence import evidence_notes, searched_again
 from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording
 
-__all__ = ["Copy", "Going", "Triple", "locked", "removed", "searched_again"]
+__all__ = ["Copy", "Going", "Triple", "locked", "removed"]
 
 Triple = tuple[str, str, str]
-
-_EVIDENCE: Final = 500
-"""Newest relations of an entity whose evidence is searched; its size is bounded besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +103,6 @@ async def removed(writing: Writing, recording: Recording, going: Going, summary:
     """
     row = (await writing.run(REMOVE, ids=going.ids, triples=[list(triple) for triple in going.triples]))[0]
     staying = {copy.id for copy in going.copies if copy.may and copy.backed}
-    await searched_again(writing, sorted({*going.ends, *staying}))
-    return row["aliases"], await recording.after(writing, going.before, summary=summary)
-
-
-async def searched_again(writing: Writing, ids: Sequence[str]) -> None:
-    """Make what is searched of these entities follow the evidence that their relations have now."""
-    rows = await writing.run(EVIDENCE, ids=ids, most=_EVIDENCE) if ids else []
-    changed = []
-    for row in rows:
-        stored = stored_entity(row["layer"], row["properties"])
-        evidence = evidence_text(row["evidence"])
-        if evidence == stored.evidence:
-            continue
-        properties = {**stored.extra, **stored.native}
-        found = search_fields(stored.name, stored.aliases, stored.type, properties, evidence)
-        fields = {"evidence_text": evidence or None, "words": found.words}
-        changed.append({"id": stored.id, "layer": stored.layer, "fields": fields})
-    if changed:
-        await writing.run(SEARCHED, searched=changed)
+    changed = await searched_again(writing, sorted({*going.ends, *staying}))
+    notes = evidence_notes({end: said for end, said in changed.items() if end[1] not in staying})
+    return row["aliases"], await recording.after(writing, going.before, summary=summary, notes=notes)

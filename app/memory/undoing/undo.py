@@ -11,11 +11,11 @@ from app.memory.calls import noted, once
 from app.memory.census import Census
 from app.memory.ends import sorted_names
 from app.memory.merging.entity import lines
-from app.memory.removing.removal import searched_again
+from app.memory.undoing.evidence import evidence_notes, searched_again
 from app.memory.undoing.schemas import UndoInput
 from app.store.database import Database, Writing
 from app.store.images import Image, Key
-from app.store.undo import Change, Recording, Retention, changes
+from app.store.undo import Change, Notes, Recording, Retention, changes
 
 __all__ = ["undo"]
 
@@ -61,13 +61,15 @@ async def undo(
     return answer
 
 
-async def _settle(writing: Writing, restored: Mapping[Key, Image | None], found: Mapping[Key, Image]) -> None:
+async def _settle(
+    writing: Writing, restored: Mapping[Key, Image | None], found: Mapping[Key, Image], notes: Notes
+) -> Notes:
     """Ends without an image of their own whose relations gain or lose evidence: what is searched of them follows."""
     now, then = _said(restored), _said({key: found.get(key) for key in restored})
     ends = {
         end for end in now.keys() | then.keys() if now.get(end) != then.get(end) and ("entity", *end) not in restored
     }
-    await searched_again(writing, sorted({id_ for _, id_ in ends}))
+    return evidence_notes(await searched_again(writing, sorted({id_ for _, id_ in ends}), notes))
 
 
 def _said(images: Mapping[Key, Image | None]) -> dict[tuple[str, str], set[str]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
 from app.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
@@ -83,6 +86,68 @@ async def test_fading_since_does_not_stand_in_the_way_and_what_comes_back_fades_
     await changing(agent, "graph_weaken", from_name="robert", to_name="vim", relation="USES")
     with pytest.raises(Conflict, match=r"relation robert→USES→vim has changed \(weight\)\. Nothing"):
         await undo(agent, second)
+
+
+PEOPLE, THINGS = ("Ann", "Bob", "Cid"), ("Vim", "Emacs", "Acme", "Initech")
+
+
+async def _remembered(database: Database, agent: Agent, kind: str) -> dict[str, Any]:
+    """Everything; but of entities that ``end`` mentions not what each mention changes, which it does not take back."""
+    found = await everything(database, agent)
+    counters = {"last_seen", "times_mentioned", "decay_state"} if kind == "end" else set()
+    kept = [
+        [labels, {name: held for name, held in node.items() if name not in counters}] for labels, node in found["nodes"]
+    ]
+    return found | {"nodes": kept}
+
+
+async def _change(agent: Agent, random: Random, kind: str) -> str:
+    """A change of this kind that can be undone; its id."""
+    if kind == "end":
+        said = [
+            {
+                "from": "Ann",
+                "relation": "WORKS_AT",
+                "to": to,
+                "weight": 0.5,
+                "valid_at": since,
+                "evidence": f"at {to} {since}",
+            }
+            for to, since in (("Initech", "2024-01-01"), ("Acme", "2025-01-01"))
+        ]
+        return str((await agent.batch([], said))["undo_id"])
+    if kind == "merge":
+        return str((await merge(agent, *random.sample(("ann", "bob", "cid"), 2)))["undo_id"])
+    if kind == "prune":
+        pruned = await changing(agent, "graph_prune", mode="execute", edge_threshold=0.45)
+        return str(pruned["undo_id"])
+    return str((await changing(agent, "graph_delete", entity_id=random.choice(("vim", "bob", "acme"))))["undo_id"])
+
+
+@pytest.mark.shows("graph_undo", 2, 5, 8)
+@pytest.mark.parametrize("kind", ["end", "merge", "prune", "delete"])
+async def test_whatever_is_undone_comes_back_to_the_letter(plain_agent: Agent, database: Database, kind: str) -> None:
+    """Evidence too: what was said at one moment in its order, and what an end alone still knows."""
+    agent, random = plain_agent, Random(kind)
+    await agent.batch(
+        [{"name": name, "type": "Person"} for name in PEOPLE] + [{"name": name, "type": "Object"} for name in THINGS],
+        [{"from": "Ann", "relation": "WORKS_AT", "to": "Acme", "weight": 0.4, "valid_at": "2020-01-01"}],
+    )
+    for number in range(4):
+        triples = random.sample([(a, verb, b) for a in PEOPLE for verb in ("USES", "LIKES") for b in THINGS], 6)
+        said = [
+            {"from": a, "relation": verb, "to": b, "weight": random.choice((0.3, 0.6)), "evidence": f"{a} {b} {number}"}
+            for a, verb, b in triples
+        ]
+        await agent.batch([], said)
+    await changing(agent, "graph_boost", from_name=said[0]["from"], relation=said[0]["relation"], to_name=said[0]["to"])
+    before = await _remembered(database, agent, kind)
+    undo_id = await _change(agent, random, kind)
+    after = await _remembered(database, agent, kind)
+    assert after != before
+    for left in (before, after, before):
+        undo_id = (await undo(agent, undo_id))["undo_id"]
+        assert await _remembered(database, agent, kind) == left
 
 
 @pytest.mark.shows("graph_undo", 4, 9)
