@@ -213,6 +213,7 @@ async def test_foreign_writes_change_no_byte(tenant, open_session, many):
     assert all(before[:3])
 
 
+@pytest.mark.shows("graph_search", 8)
 @pytest.mark.parametrize("many", [FEW_VECTORS + 200, pytest.param(5000, marks=pytest.mark.soak)])
 async def test_a_crowd_around_the_query_starves_no_other_tenant_and_recall_is_kept(tenant, open_session, many):
     """Fault 23; and partition rule 21 above 500 vectors."""

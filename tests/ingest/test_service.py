@@ -20,6 +20,9 @@ CLOUD = {"source": "claude-code-cloud", "session_id": "s-1"}
 @pytest.mark.shows("graph_ingest", 2, 5)
 async def test_what_is_queued_is_pending_with_name_moment_and_size(agent: Agent) -> None:
     """W-M28: files are written and read in threads, not in the event loop."""
+    empty = await agent.ask("status")
+    assert (empty["pending"], empty["pending_count"]) == ([], 0)
+    assert (empty["recently_completed"], empty["completed_count"]) == ([], 0)
     meta = {"source": "mail", "author": "Ada", "date": "2026", "topic_hints": ["a"], "weight_override": 0.4}
     answer = await agent.queue("notes.md", "# Notes\n" + "x" * 2000, meta=meta)
     assert (answer["action"], answer["file"], answer["destination"]) == ("queued", "notes.md", "pending/notes.md")
@@ -225,9 +228,6 @@ async def test_cancel_removes_the_item_with_its_file_unless_a_run_works_on_it(ag
         await agent.ask("cancel", id=queued["id"])
 
 
-async def test_pages_of_status_go_on_where_they_ended(agent: Agent) -> None:
-    for number in range(5):
-        await agent.queue(f"{number}.md", "x")
 async def test_of_what_was_cancelled_only_that_is_kept_and_who_sends_it_again_has_it_again(
     agent: Agent, service: IngestService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +271,9 @@ async def test_transcripts_of_an_unknown_form_are_counted(agent: Agent, service:
     assert (summary.unprocessed_transcripts, summary.strange_transcripts) == (2, 1)
 
 
+async def test_pages_of_status_go_on_where_they_ended(agent: Agent) -> None:
+    for number in range(5):
+        await agent.queue(f"{number}.md", "x")
     first = await agent.ask("status", limit=2)
     second = await agent.ask("status", limit=2, cursor=first["next_cursor"])
     third = await agent.ask("status", limit=2, cursor=second["next_cursor"])

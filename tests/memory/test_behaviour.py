@@ -123,6 +123,7 @@ def test_no_key_is_without_a_probe() -> None:
     assert set(PROBES) - {"decay.rates.Person"} == set(BEHAVIOUR) - ELSEWHERE
 
 
+@pytest.mark.shows("graph_query", 11)
 @pytest.mark.parametrize("key", PROBES)
 async def test_a_key_changes_what_the_memory_does(
     key: str, database: Database, plain_agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

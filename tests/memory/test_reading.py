@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pydantic import ValidationError
 
 from app.errors import InvalidInput
 from app.memory.figures.queries import COUNT_ENTITIES, COUNT_RELATIONS, STATS
@@ -19,6 +22,7 @@ from app.memory.queries import (
     WIDE_NEIGHBOURHOOD,
     WRITE,
 )
+from app.memory.schemas import QueryInput
 from app.memory.service import MemoryService
 from app.store.database import Database
 from app.store.statement import Statement
@@ -86,7 +90,7 @@ async def chain(agent: Agent) -> None:
     )
 
 
-@pytest.mark.shows("graph_query", 2)
+@pytest.mark.shows("graph_query", 2, 11)
 async def test_hops_weights_and_limits_bound_a_query(agent: Agent) -> None:
     await chain(agent)
     assert [node["id"] for node in (await agent.query("a"))["nodes"]] == ["a", "b", "c"]
@@ -97,6 +101,38 @@ async def test_hops_weights_and_limits_bound_a_query(agent: Agent) -> None:
     answer = await agent.query("a", limit=2)
     assert [node["id"] for node in answer["nodes"]] == ["a", "b"]
     assert [(edge["from"], edge["to"], edge["effective_weight"]) for edge in answer["edges"]] == [("a", "b", 0.9)]
+
+
+@pytest.mark.shows("graph_query", 11)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"max_hops": -1}, {"max_hops": 5}, {"max_hops": 1.5}, {"min_weight": -0.1}, {"min_weight": 1.1}),
+        *({"limit": 0}, {"limit": 201}, {"context_level": "some"}),
+    ],
+    ids=str,
+)
+def test_a_question_out_of_bounds_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        QueryInput.model_validate({"entities": ["a"], **wrong})
+
+
+@pytest.mark.shows("graph_query", 12, 13)
+async def test_a_whole_answer_has_everything_once_the_strongest_first_and_changes_nothing(agent: Agent) -> None:
+    await chain(agent)
+    files = [{"name": name, "type": "Concept", "properties": {"source_file": "two.md"}} for name in "bcd"]
+    await agent.batch(files, [{"from": "a", "to": "d", "relation": "USES", "weight": 0.5}])
+    before = await agent.edges("b"), await agent.edges("d")
+    answer = await agent.query("a", "b", "d", "A", max_hops=4, min_weight=0, project_context="c")
+    assert sorted(node["id"] for node in answer["nodes"]) == ["a", "b", "c", "d", "e"]
+    assert len({(edge["from"], edge["type"], edge["to"]) for edge in answer["edges"]}) == len(answer["edges"]) == 5
+    weights = [edge["effective_weight"] for edge in answer["edges"]]
+    assert weights == sorted(weights, reverse=True)
+    assert max(weights) > 0.9
+    assert answer["source_files"] == ["two.md"]
+    assert (await agent.edges("b"), await agent.edges("d")) == before
+    nothing = await agent.query()
+    assert [nothing[name] for name in ("found", "nodes", "edges", "source_files")] == [False, [], [], []]
 
 
 @pytest.mark.shows("graph_query", 8)
@@ -146,6 +182,7 @@ async def test_what_is_near_the_active_project_weighs_more(agent: Agent) -> None
 
 
 @pytest.mark.shows("graph_query", 1)
+@pytest.mark.shows("graph_entities", 6)
 async def test_unknown_names_are_no_error_and_typos_are_found(agent: Agent) -> None:
     await agent.relate("Katherine Johnson", "USES", "Slide Rule")
     assert (await agent.query("Nobody At All"))["found"] is False
@@ -188,6 +225,47 @@ async def test_entities_are_filtered_sorted_paged_and_counted(agent: Agent) -> N
     assert [entity["name"] for entity in found["entities"]] == ["alpha", "Beta"][: found["total"]]
 
 
+@pytest.mark.shows("graph_entities", 5)
+async def test_what_was_searched_is_sorted_like_what_is_listed(plain_agent: Agent) -> None:
+    for name, confidence in (("Gamma", 0.7), ("Beta", 0.9), ("alpha", 0.4)):
+        described = {"confidence": confidence, "description": "an editor"}
+        await plain_agent.batch([{"name": name, "type": "Object", "properties": described}])
+    for words in ({}, {"search": "editor"}):
+        for sort, names in (
+            ("confidence", ["Beta", "Gamma", "alpha"]),
+            ("last_seen", ["alpha", "Beta", "Gamma"]),
+            ("name", ["alpha", "Beta", "Gamma"]),
+        ):
+            answer = await plain_agent.entities(sort_by=sort, **words)
+            assert [entity["name"] for entity in answer["entities"]] == names, (sort, words)
+
+
+@pytest.mark.shows("graph_search", 5, 6, 7)
+async def test_an_expansion_has_the_thirty_strongest_once_each_as_they_are_stored(plain_agent: Agent) -> None:
+    spokes = [f"spoke {number}" for number in range(33)]
+    await plain_agent.batch(
+        [{"name": "zebra", "type": "Concept"}, *({"name": name, "type": "Object"} for name in spokes)],
+        [
+            {"from": name, "to": "zebra", "relation": "USES", "weight": 0.3 + number / 100}
+            for number, name in enumerate(spokes)
+        ],
+    )
+    answer = await plain_agent.search("zebra", entity_types=["concept"])
+    (seed,) = answer["seeds"]
+    assert {"id", "name", "type", "confidence", "similarity", "score"} <= set(seed)
+    assert "words alone" in answer["note"]
+    expansion = answer["expansion"]
+    assert (expansion["node_count"], expansion["edge_count"]) == (30, 30)
+    assert [edge["from_name"] for edge in expansion["edges"]] == spokes[:2:-1]
+    assert {(edge["to"], edge["type"], edge["relation"]) for edge in expansion["edges"]} == {("zebra", "USES", "USES")}
+    assert {node["from_seed"] for node in expansion["nodes"]} == {"zebra"}
+    few = await plain_agent.search("zebra", entity_types=["concept"], expand_min_weight=0.6)
+    assert [edge["from_name"] for edge in few["expansion"]["edges"]] == ["spoke 32", "spoke 31"]
+    nobody = await plain_agent.search("zebra", entity_types=["Person"])
+    assert (nobody["query"], nobody["seeds"], nobody["expansion"]) == ("zebra", [], None)
+    assert nobody["note"]
+
+
 @pytest.mark.shows("graph_search", 1, 2)
 async def test_search_finds_by_meaning_and_expands_over_current_relations(agent: Agent) -> None:
     await agent.batch(
@@ -208,13 +286,14 @@ async def test_search_finds_by_meaning_and_expands_over_current_relations(agent:
     assert (await agent.search("pet animals", expand=False))["expansion"] is None
 
 
-@pytest.mark.shows("graph_stats", 1, 2)
+@pytest.mark.shows("graph_stats", 1, 2, 4)
 async def test_stats_count_what_holds_and_contradictions_without_a_mark(agent: Agent) -> None:
     await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01", weight=0.5)
     await agent.relate("Ann", "WORKS_AT", "Globex", to_type="Organization", valid_at="2022-01-01", weight=0.5)
     await agent.relate("Fact 1", "CONTRADICTS", "Fact 2", from_type="Fact", to_type="Fact", weight=0.7)
     await agent.batch([{"name": "lonely", "type": "Concept"}])
     answer = await agent.stats()
+    assert answer["schema_version"].isdigit()
     assert answer["nodes"] == {"total": 6, "by_type": {"Fact": 2, "Organization": 2, "Concept": 1, "Person": 1}}
     assert answer["edges"] == {"total": 2, "by_type": {"CONTRADICTS": 1, "WORKS_AT": 1}, "ended": 1}
     assert answer["health"]["orphaned_nodes"] == 1

@@ -26,6 +26,59 @@ async def test_the_first_word_creates_and_the_next_strengthens(agent: Agent) -> 
     assert (await agent.entity("Ann"))["times_mentioned"] == 2
 
 
+@pytest.mark.shows("graph_relate", 18, 19)
+async def test_what_a_relation_holds_when_it_is_new_and_when_it_is_said_again(plain_agent: Agent) -> None:
+    agent = plain_agent
+    await agent.relate("Ann", "USES", "Vim", valid_at="2020-01-01", properties={"role": "editor", "since": "1.0"})
+    first = (await agent.edges("Ann"))["ann", "USES", "vim"]
+    assert (first["weight"], first["valid_at"], first["invalid_at"]) == (0.5, "2020-01-01T00:00:00Z", None)
+    assert first["ingested_at"] == first["last_confirmed"]
+    for name in ("Ann", "Vim"):
+        entity = await agent.entity(name)
+        assert (entity["confidence"], entity["times_mentioned"], entity["properties"]) == (0.5, 1, {})
+        assert entity["first_seen"] == entity["last_seen"]
+    await agent.relate("Ann", "USES", "Vim", weight=0.7, properties={"role": "tool"})
+    again = (await agent.edges("Ann"))["ann", "USES", "vim"]
+    assert (again["weight"], again["valid_at"], again["ingested_at"]) == (0.7, first["valid_at"], first["ingested_at"])
+    assert again["last_confirmed"] > first["last_confirmed"]
+    assert again["properties"] == {"role": "tool", "since": "1.0"}
+    await agent.relate("Ann", "USES", "Vim", valid_at="2021-01-01")
+    assert (await agent.edges("Ann"))["ann", "USES", "vim"]["valid_at"] == "2021-01-01T00:00:00Z"
+    entity = await agent.entity("Ann")
+    assert (entity["confidence"], entity["times_mentioned"]) == (0.7, 3)
+    assert entity["last_seen"] > entity["first_seen"]
+    await agent.batch(
+        [{"name": "Bob", "type": "Person"}, {"name": "Cid", "type": "Person", "properties": {"confidence": 0.9}}],
+        [{"from": "Bob", "to": "Cid", "relation": "KNOWS", "weight": 0.8}],
+    )
+    assert [(await agent.entity(name))["confidence"] for name in ("Bob", "Cid")] == [0.5, 0.9]
+
+
+@pytest.mark.shows("graph_relate", 20)
+async def test_saying_it_again_ends_neither_itself_nor_another_verb(plain_agent: Agent) -> None:
+    await plain_agent.relate("Ann", "WORKS_AT", "Acme", valid_at="2020-01-01")
+    await plain_agent.relate("Ann", "LOCATED_IN", "Rome", valid_at="2020-01-01")
+    assert (await plain_agent.relate("Ann", "WORKS_AT", "Acme", valid_at="2024-01-01"))["superseded"] == []
+    assert {key[1:] for key in await plain_agent.edges("Ann")} == {("WORKS_AT", "acme"), ("LOCATED_IN", "rome")}
+
+
+@pytest.mark.shows("graph_relate", 17)
+async def test_with_a_batch_the_fields_of_one_relation_say_nothing(plain_agent: Agent) -> None:
+    entities = [{"name": name, "type": "Person"} for name in ("Ann", "Bob")]
+    answer = await plain_agent.send(
+        {
+            "from_name": "Cid",
+            "from_type": "Person",
+            "relation": "KNOWS",
+            "to_name": "Dan",
+            "to_type": "Person",
+            "batch": {"entities": entities, "relations": [{"from": "Ann", "to": "Bob", "relation": "KNOWS"}]},
+        }
+    )
+    assert (answer["entities_created"], answer["edges_created"]) == (2, 1)
+    assert not (await plain_agent.query("Cid"))["found"]
+
+
 @pytest.mark.shows("graph_relate", 4)
 async def test_weights_are_clamped_with_a_warning_and_mentions_never_pass_one(agent: Agent) -> None:
     first = await agent.relate("Ann", "USES", "Vim", weight=7)
@@ -182,6 +235,7 @@ async def test_supersession_follows_validity_and_happens_in_batches_too(agent: A
     ]
 
 
+@pytest.mark.shows("graph_relate", 21)
 async def test_without_a_model_what_is_written_says_that_it_has_no_vector(
     agent: Agent, database: Database, embedder: Packaged
 ) -> None:
@@ -193,6 +247,7 @@ async def test_without_a_model_what_is_written_says_that_it_has_no_vector(
     await service.close()
 
 
+@pytest.mark.shows("graph_relate", 21)
 async def test_what_has_a_vector_is_not_embedded_again(agent: Agent, embedder: Packaged) -> None:
     await agent.relate("Ann", "USES", "Vim")
     embedder.embedded.clear()

@@ -129,6 +129,28 @@ async def test_each_call_stands_in_the_audit_trail_under_the_layers_that_changed
     assert await entries(database, Agent(service, tenant, ("",), None)) == []
 
 
+@pytest.mark.shows("graph_weaken", 12)
+@pytest.mark.parametrize("tool", ["graph_boost", "graph_weaken"])
+async def test_whether_decay_ran_just_before_or_just_after_changes_nothing(
+    service: MemoryService, tenant: str, database: Database, tool: str
+) -> None:
+    """To the last digit: a change acts on what is left by then, whether or not a run had written it."""
+    left = []
+    for number, steps in enumerate(((tool, "graph_decay"), ("graph_decay", tool))):
+        agent = Agent(service, f"{tenant}{number}", ("",), "")
+        await agent.relate("Ann", "USES", "Vim", weight=0.8)
+        await backdate(database, agent, 33.7)
+        told = {}
+        for step in steps:
+            ends = {"from_name": "Ann", "relation": "USES", "to_name": "Vim"} if step == tool else {}
+            told[step] = await do(agent, step, **ends)
+        await backdate(database, agent, 5.5)
+        await do(agent, "graph_decay")
+        left.append((told[tool], (await agent.edges("Ann"))["ann", "USES", "vim"]["weight"]))
+    assert left[0] == left[1]
+    assert left[0][0]["previous_weight"] == pytest.approx(0.8 * 0.997**33)
+
+
 @pytest.mark.shows("graph_boost", 9)
 @pytest.mark.shows("graph_weaken", 9)
 async def test_the_same_key_boosts_or_weakens_once(agent: Agent) -> None:
