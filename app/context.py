@@ -113,14 +113,18 @@ class TenantRules:
     burst: int | None = None
     quota_entities: int | None = None
     quota_relations: int | None = None
+    exports_kept: int | None = None
+    """Newest exports of each person that stay."""
+    export_days: int | None = None
+    """After how many days an export goes."""
     single_valued: frozenset[str] | None = None
     """Relations of which an entity has one at a time."""
+    behaviour: tuple[tuple[str, float], ...] | None = None
+    """How its memory behaves: pairs of a key of config.json and a number, in order of the keys."""
 
 
 NO_RULES: Final = TenantRules()
 """A tenant like any other."""
-    behaviour: tuple[tuple[str, float], ...] | None = None
-    """How its memory behaves: pairs of a key of config.json and a number, in order of the keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Changing what holds for one tenant alone: its limits, which operators set, and its single-valued relations."""
+"""Changing what holds for one tenant alone: its limits, how its memory behaves, and its single-valued relations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 from app.access.accounts import COMMAND, Accounts
 from app.config_file import BEHAVIOUR, RATES, bounds
 from app.errors import InvalidInput
+from app.settings import MemorySettings
 from app.store.control.tenants import Tenant
 
 __all__ = ["LIMITS", "set_behaviour", "set_limits", "set_single_valued"]
@@ -18,6 +19,8 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "burst": (1, 1_000_000),
     "quota_entities": (1, 100_000_000),
     "quota_relations": (1, 1_000_000_000),
+    "exports_kept": (1, 30),
+    "export_days": (1, 36_500),
 }
 """What can be set for one tenant, and from what to what."""
 
@@ -46,9 +49,6 @@ async def set_limits(
     return changed or tenant
 
 
-async def set_single_valued(
-    accounts: Accounts, name: str, relations: Iterable[str] | None, *, actor: str = COMMAND
-) -> Tenant:
 async def set_behaviour(
     accounts: Accounts, which: str | Tenant, changes: Mapping[str, float | None], *, actor: str = COMMAND
 ) -> Tenant:
@@ -78,6 +78,9 @@ async def set_behaviour(
     return changed or tenant
 
 
+async def set_single_valued(
+    accounts: Accounts, name: str, relations: Iterable[str] | None, *, actor: str = COMMAND
+) -> Tenant:
     """Say of which relations an entity of this tenant has one at a time; None brings back the usual list.
 
     Raises:

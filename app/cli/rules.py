@@ -12,6 +12,8 @@ from app.cli.people import Json, answer, do, tenants
 __all__ = ["tenant_behaviour", "tenant_limits", "tenant_single_valued", "tenants"]
 
 Number = Annotated[float | None, typer.Option(min=0, help="0 brings back what is configured.")]
+EXPORTS_KEPT = "Newest exports of each person that stay; 0 brings back what is configured."
+EXPORT_DAYS = "Days after which an export goes; 0 brings back what is configured."
 
 
 @tenants.command("limits")
@@ -21,6 +23,8 @@ def tenant_limits(
     burst: Number = None,
     entities: Number = None,
     relations: Number = None,
+    exports_kept: Annotated[float | None, typer.Option(min=0, max=30, help=EXPORTS_KEPT)] = None,
+    export_days: Annotated[float | None, typer.Option(min=0, help=EXPORT_DAYS)] = None,
     as_json: Json = False,
 ) -> None:
     """Show or set limits of one tenant; every gateway follows within 5 seconds."""
@@ -29,6 +33,8 @@ def tenant_limits(
         "burst": burst,
         "quota_entities": entities,
         "quota_relations": relations,
+        "exports_kept": exports_kept,
+        "export_days": export_days,
     }
     changes = {limit: value or None for limit, value in given.items() if value is not None}
     found = do(lambda administration: administration.limit_tenant(name, changes))
@@ -55,10 +61,6 @@ def tenant_single_valued(
     answer(found, f"{found['name']}: {words}{' (usual list)' if found['default'] else ''}", as_json)
 
 
-def _words(found: Mapping[str, Any]) -> str:
-    limits: Mapping[str, float | None] = found["limits"]
-    set_ = ", ".join(f"{limit} {value:g}" for limit, value in limits.items() if value is not None)
-    return f"{found['name']}: {set_ or 'as configured'}"
 @tenants.command("behaviour")
 def tenant_behaviour(
     name: Annotated[str, typer.Argument(help="Name of the tenant.")],
@@ -84,3 +86,7 @@ def tenant_behaviour(
     answer(found, f"{found['name']}: {words or 'as configured'}", as_json)
 
 
+def _words(found: Mapping[str, Any]) -> str:
+    limits: Mapping[str, float | None] = found["limits"]
+    set_ = ", ".join(f"{limit} {value:g}" for limit, value in limits.items() if value is not None)
+    return f"{found['name']}: {set_ or 'as configured'}"

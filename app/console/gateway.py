@@ -41,6 +41,8 @@ TITLES: Final = {
     "burst": "Calls at once (burst)",
     "quota_entities": "Entities",
     "quota_relations": "Relations",
+    "exports_kept": "Exports of each person that stay",
+    "export_days": "Days that an export stays (0: for ever)",
 }
 HOME: Final = "/console/gateway/tenants"
 PAGE: Final = 50

@@ -12,6 +12,7 @@ from app.memory.catalogue import entities
 from app.memory.census import Census
 from app.memory.find import find
 from app.memory.kept import Kept
+from app.memory.moving.underway import Exporting
 from app.memory.relate import relate
 from app.memory.schemas import EntitiesInput, QueryInput, RelateInput, SearchInput
 from app.memory.stats import stats
@@ -37,12 +38,12 @@ class MemoryService:
         self.census = Census(self._count, settings.limits)
         self.retention = Retention(settings.store.undo_days, settings.store.undo_bytes)
         self.kept = Kept()
-
         self.exporting = Exporting(database.control)
 
     def behaviour(self, principal: Principal) -> MemorySettings:
         """How the memory of this caller's tenant behaves."""
         return self.settings.memory.overlaid(principal.rules.behaviour or ())
+
     async def relate(self, call: Call, arguments: RelateInput) -> Mapping[str, Any]:
         """``graph_relate``."""
         memory, kept = self.behaviour(call.principal), self.retention
@@ -78,6 +79,7 @@ class MemoryService:
 
     async def close(self) -> None:
         """End what goes on beside the calls."""
+        await self.exporting.close()
         self.kept.close()
         await self.census.close()
 

@@ -37,3 +37,9 @@ class LimitSettings(Configured, Room):
     result_characters: int = Field(default=60_000, ge=1000, description="Largest result of a tool, characters.")
     quota_entities: int = Field(default=200_000, ge=1, description="Entities of one tenant.")
     quota_relations: int = Field(default=2_000_000, ge=1, description="Relations of one tenant.")
+    exports_kept: int = Field(
+        default=14, ge=1, le=30, description="Newest graph_export files of one person that stay, unless a call says."
+    )
+    export_days: int = Field(
+        default=0, ge=0, le=36_500, description="Days after which an export goes, however few there are; 0: never."
+    )

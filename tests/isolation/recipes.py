@@ -196,8 +196,9 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
     ),
     "graph_export": (
         Recipe("all that is readable", lambda aim: {"label": aim.type, "keep": 2}),
-        Recipe("one layer", lambda aim: {"layers": ["tenant"], "keep": 30}),
+        Recipe("one layer", lambda aim: {"layers": ["tenant"], "keep": 30, "vectors": True}),
         Recipe("idempotent", lambda aim: {"label": aim.subject, "idempotency_key": "the same export"}),
+        Recipe("one that never was", lambda aim: {"export_id": aim.subject}),
         Recipe("a layer that was not granted", lambda aim: {"layers": ["b"]}),
     ),
     # What these say is kept and shown to the same caller in the next cell: it must not be the name of a hidden thing.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,9 +13,9 @@ from typing import BinaryIO, Final
 
 from app.context import Deadline, Scope
 from app.errors import InternalError, InvalidInput, Overloaded
-from app.memory.moving.export import MOVED_MEANWHILE, moves_of
+from app.memory.moving.export import MOVED_MEANWHILE, moves_of, vectors_made_by
 from app.memory.moving.records import Records
-from app.store.control.embedding import decision
+from app.memory.moving.shelf import backup_name
 from app.store.control.tenants import Tenant
 from app.store.database import Database, TenantSession
 from app.store.moving.dump import Dump
@@ -27,7 +26,6 @@ __all__ = ["BackedUp", "back_up"]
 
 _SECONDS: Final = 120.0
 _ATTEMPTS: Final = 3
-_FOREIGN: Final = re.compile(r"[^\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ async def back_up(
     vectors: bool = False,
     shown: Callable[[int, int], None] = lambda done, total: None,
 ) -> BackedUp:
-    """Write ``<tenant>-<its id>-<time>.jsonl`` into ``folder``, readable by its owner alone, and read it back.
+    """Write a file of ``backup_name`` into ``folder``, readable by its owner alone, and read it back.
 
     Raises:
         OSError: the folder takes no file, or has this one already. InternalError: it does not read as it should.
@@ -71,13 +69,10 @@ async def _attempt(
         return database.session(scope, deadline=Deadline.after(_SECONDS), request_id="backup")
 
     layers = tuple(sorted(tenant.all_layers()))
-    made_by = await decision(database.control) if vectors else None
-    embedding = None if made_by is None else {key: getattr(made_by, key) for key in ("model", "dimension", "recipe")}
+    embedding = await vectors_made_by(database.control) if vectors else None
     dump = Dump(opened, tenant.data, layers, vectors=vectors, embedding=embedding)
     counted = (await opened(Scope(tenant.data, layers, (), None, "backup")).read(COUNT_MERGED))[0]
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
-    # Two names may differ only in what no file name has.
-    path = folder / f"{_FOREIGN.sub('-', tenant.name)}-{tenant.id}-{moment}.jsonl"
+    path = folder / backup_name(tenant, datetime.now(UTC))
     part = path.with_name(f".{path.name}.part")
     total = counted["nodes"] + counted["edges"]
     moved = await moves_of(database.control, tenant.data, layers)

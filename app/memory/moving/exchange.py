@@ -6,25 +6,36 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from app.context import OVERRUN_SECONDS, Deadline, Scope
 from app.errors import CallError, Conflict
+from app.memory.moving.exports import remove_older
 from app.settings import Settings
 from app.store.control.moves import Move, Moves
-from app.store.control.tenants import Tenant, Tenants
+from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database, TenantSession
 from app.store.moving.erase import erase_data
 from app.store.moving.load import Load
 
-__all__ = ["Exchange", "carry_files", "erase_leftovers", "exchange", "keep_leftovers_erased"]
+__all__ = [
+    "Exchange",
+    "carry_files",
+    "erase_leftovers",
+    "exchange",
+    "keep_leftovers_erased",
+    "remove_old_exports",
+]
 
 _BATCH_SECONDS: Final = 120.0
 _BEAT_SECONDS: Final = 10.0
 _FOLLOW_SECONDS: Final = 5.0
 """Time in which every replica has read that a tenant moves."""
 _SWEEP_SECONDS: Final = 60.0
+_SWEEPS_AN_HOUR: Final = 60
+_DAY: Final = 24 * 3600.0
 
 
 @dataclass(slots=True)
@@ -132,11 +143,29 @@ async def erase_leftovers(database: Database, settings: Settings, *, abandoned_a
 
 
 async def keep_leftovers_erased(database: Database, settings: Settings) -> None:
-    """Do so every minute, for ever; a database that is away is asked again next time."""
-    while True:
+    """Do so every minute, and remove old exports every hour, for ever; a database that is away is asked next time."""
+    for minute in count():
         await asyncio.sleep(_SWEEP_SECONDS)
         with contextlib.suppress(CallError, OSError):
             await erase_leftovers(database, settings)
+        if minute % _SWEEPS_AN_HOUR == 0:
+            with contextlib.suppress(CallError, OSError):
+                await remove_old_exports(database, settings)
+
+
+async def remove_old_exports(database: Database, settings: Settings) -> int:
+    """Remove what tenants exported longer ago than their rule, or the configuration, lets it stay; how many went.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    removed = 0
+    for tenant in await Tenants(database.control).all():
+        days = tenant.rules.export_days or settings.limits.export_days
+        if days and tenant.state is not TenantState.DELETED:
+            folder = settings.run.tenant_folder(tenant.data)
+            removed += await asyncio.to_thread(remove_older, folder, days * _DAY)
+    return removed
 
 
 def carry_files(settings: Settings, before: str, after: str) -> None:

@@ -17,7 +17,7 @@ import orjson
 from app.context import layer_from_name
 from app.store.moving.format import LONGEST_LINE
 
-__all__ = ["Exports", "Unfinished"]
+__all__ = ["Exports", "Unfinished", "remove_older"]
 
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9-]")
 _NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:-[A-Za-z0-9-]{1,64})?(?:\.\d{1,3})?\.jsonl\Z")
@@ -144,6 +144,20 @@ class Exports:
             with contextlib.suppress(OSError):
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     part.unlink()
+
+
+def remove_older(tenant_folder: Path, seconds: float, now: float | None = None) -> int:
+    """Remove a tenant's exports, whoever made them, that were made more than ``seconds`` ago; how many went.
+
+    One that cannot be removed is left: the next time tries again.
+    """
+    before, removed = (now or time.time()) - seconds, 0
+    for path in tenant_folder.glob("exports/*/*.jsonl"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < before:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def _claimed(final: Path) -> Unfinished | None:

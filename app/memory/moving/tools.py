@@ -23,10 +23,11 @@ MOVING: Final = (
         title="Export the memory",
         description=(
             "Write everything that this connection may read to a file on the gateway, as JSON lines: one meta line, "
-            "then nodes, aliases and edges, a last line with counts and checksum; no vectors. Use it before changes "
+            "then nodes, aliases and edges, a last line with counts and checksum. Use it before changes "
             "that touch much, and as a backup. Answers with the file's name (fetch it with GET /exports/{name} and "
             "the same token), counts, size and SHA-256. Keeps your `keep` newest exports and removes older ones; "
-            "exports of others are never touched. `graphkeep restore` reads the file back."
+            "exports of others are never touched. What takes longer than a call goes on by itself: `status` is "
+            "running; ask again with its `export_id`. `graphkeep restore` reads the file back."
         ),
         toolset="memory",
         input=ExportInput,
@@ -37,7 +38,7 @@ MOVING: Final = (
         deadline=DeadlineClass.WHOLE_GRAPH,
         read_only=False,
         destructive=True,
-        volatile=frozenset({"backup_file", "size_bytes", "sha256"}),
+        volatile=frozenset({"backup_file", "size_bytes", "sha256", "export_id"}),
         example={"keep": 14, "label": "before-merge"},
     ),
 )

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -46,6 +47,8 @@ _NODE_OWN: Final = frozenset({*NODE_FIELDS, "aliases", "extra", "evidence_text",
 _EDGE_OWN: Final = frozenset({*EDGE_FIELDS, "ended_at", "extra", "past", _FADED})
 
 Opener = Callable[[Scope], TenantSession]
+Door = Callable[[], TenantSession]
+"""Opens a session for one page: each has its own time, since all of them may take longer than any call."""
 
 
 class Dump:
@@ -97,18 +100,18 @@ class Dump:
             }
         )
         for layer in self._layers:
-            session = self._open(Scope(self._tenant, (layer,), (), None, "dump"))
+            door = partial(self._open, Scope(self._tenant, (layer,), (), None, "dump"))
             known = array("Q")
-            async for rows in self._nodes(session, layer):
+            async for rows in self._nodes(door, layer):
                 known.extend(_mark(row["id"]) for row in rows)
                 yield await asyncio.to_thread(self._encoded, rows, _node, layer)
-            async for rows in _paged(session, ALIASES, layer, PAGE):
+            async for rows in _paged(door, ALIASES, layer, PAGE):
                 yield await asyncio.to_thread(self._encoded, rows, _alias, layer)
             ends = _Ends(known)
-            async for rows in _edges(session, layer):
+            async for rows in _edges(door, layer):
                 late = ends.missing(rows)
                 if late:
-                    came = await _rows(session, NODES_BY_ID, ids=sorted(late), of=layer, vectors=self._vectors)
+                    came = await _rows(door, NODES_BY_ID, ids=sorted(late), of=layer, vectors=self._vectors)
                     ends.add(row["id"] for row in came)
                     yield await asyncio.to_thread(self._encoded, came, _node, layer)
                 whole = [
@@ -117,8 +120,8 @@ class Dump:
                 yield await asyncio.to_thread(self._encoded, whole, _edge, layer)
         yield self._seal.end()
 
-    def _nodes(self, session: TenantSession, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
-        return _paged(session, NODES, layer, VECTOR_PAGE if self._vectors else PAGE, vectors=self._vectors)
+    def _nodes(self, door: Door, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
+        return _paged(door, NODES, layer, VECTOR_PAGE if self._vectors else PAGE, vectors=self._vectors)
 
     def _encoded(
         self, rows: Sequence[Mapping[str, Any]], shape: Callable[[Mapping[str, Any]], dict[str, Any]], layer: str
@@ -155,39 +158,39 @@ def _mark(id_: str) -> int:
     return int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=8).digest())
 
 
-async def _rows(session: TenantSession, page: Statement, **parameters: Any) -> list[Any]:
-    found: list[Any] = (await session.read(page, **parameters))[0]["rows"]
+async def _rows(door: Door, page: Statement, **parameters: Any) -> list[Any]:
+    found: list[Any] = (await door().read(page, **parameters))[0]["rows"]
     return found
 
 
 async def _paged(
-    session: TenantSession, page: Statement, layer: str, limit: int, **more: Any
+    door: Door, page: Statement, layer: str, limit: int, **more: Any
 ) -> AsyncIterator[list[dict[str, Any]]]:
     after = ""
-    while rows := await _rows(session, page, of=layer, after=after, limit=limit, **more):
+    while rows := await _rows(door, page, of=layer, after=after, limit=limit, **more):
         yield rows
         after = rows[-1]["id"]
 
 
-async def _edges(session: TenantSession, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
+async def _edges(door: Door, layer: str) -> AsyncIterator[list[dict[str, Any]]]:
     after = ""
-    while rows := await _rows(session, EDGES, of=layer, limit=PAGE, after=after):
+    while rows := await _rows(door, EDGES, of=layer, limit=PAGE, after=after):
         yield rows
         after = rows[-1]["source"]
         if len(rows) == PAGE:
-            async for more in _rest(session, layer, rows[-1]):
+            async for more in _rest(door, layer, rows[-1]):
                 yield more
 
 
-async def _rest(session: TenantSession, layer: str, last: Mapping[str, Any]) -> AsyncIterator[list[dict[str, Any]]]:
+async def _rest(door: Door, layer: str, last: Mapping[str, Any]) -> AsyncIterator[list[dict[str, Any]]]:
     """The relations of one source behind ``last``."""
     source, behind = last["source"], [last["relation"], last["target"]]
     while behind:
         keys: list[list[str]] = await _rows(
-            session, EDGE_KEYS, of=layer, source=source, relation=behind[0], target=behind[1], limit=_KEYS
+            door, EDGE_KEYS, of=layer, source=source, relation=behind[0], target=behind[1], limit=_KEYS
         )
         for start in range(0, len(keys), PAGE):
-            yield await _rows(session, EDGES_BY_KEY, of=layer, source=source, keys=keys[start : start + PAGE])
+            yield await _rows(door, EDGES_BY_KEY, of=layer, source=source, keys=keys[start : start + PAGE])
         behind = keys[-1] if len(keys) == _KEYS else []
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
+import time
 import tracemalloc
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +17,16 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from app.context import TenantRules
 from app.errors import Overloaded, QuotaExceeded
-from app.memory.moving.export import export
+from app.memory.moving.exchange import remove_old_exports
+from app.memory.moving.export import _kept, export
 from app.memory.moving.exports import Exports
 from app.memory.moving.schemas import ExportInput
 from app.memory.service import MemoryService
+from app.settings import LimitSettings
 from app.store import idempotency
+from app.store.control.tenants import Tenant, Tenants
 from app.store.database import Database
 from app.store.moving import dump as dumping
 from app.store.moving.dump import Dump
@@ -175,9 +182,36 @@ async def test_layers_that_the_caller_may_not_read_are_not_in_the_file(service: 
 @pytest.mark.shows("graph_export", 8)
 @pytest.mark.parametrize("keep", [0, 31])
 def test_keep_is_between_1_and_30(keep: int) -> None:
-    assert ExportInput().keep == 14
     with pytest.raises(ValidationError):
         ExportInput(keep=keep)
+
+
+@pytest.mark.shows("graph_export", 8, 15)
+@pytest.mark.parametrize(
+    ("rule", "asked", "kept"), [(None, None, 14), (None, 30, 30), (2, None, 2), (2, 30, 2), (20, None, 20), (20, 1, 1)]
+)
+def test_a_tenants_own_rule_says_how_many_stay_and_no_call_keeps_more(
+    rule: int | None, asked: int | None, kept: int
+) -> None:
+    assert _kept(asked, TenantRules(exports_kept=rule), LimitSettings()) == kept
+
+
+@pytest.mark.shows("graph_export", 15)
+async def test_exports_that_are_older_than_a_tenants_rule_go_whoever_made_them(
+    database: Database, service: MemoryService, new_tenant: Callable[[], Awaitable[Tenant]]
+) -> None:
+    tenants, tenant, other = Tenants(database.control), await new_tenant(), await new_tenant()
+    await tenants.set_rules(tenant.id, TenantRules(exports_kept=2, export_days=3))
+    for each in (tenant, other):
+        agent = Agent(service, each.data, ("",), "", each.rules)
+        await agent.relate("Ada", "KNOWS", "Engine")
+        made = [await exported(agent, subject=subject, label=subject) for subject in ("user", "other")]
+        (old,) = folder_of(each.data).glob(f"*/{made[0]['backup_file']}")
+        four_days_ago = time.time() - 4 * 24 * 3600
+        os.utime(old, (four_days_ago, four_days_ago))
+    assert await remove_old_exports(database, service.settings) == 1
+    assert len([*folder_of(tenant.data).glob("*/*.jsonl")]) == 1
+    assert len([*folder_of(other.data).glob("*/*.jsonl")]) == 2
 
 
 @pytest.mark.shows("graph_export", 10)
@@ -298,8 +332,8 @@ async def test_what_is_written_meanwhile_leaves_no_relation_without_its_ends(
     await agent.relate("Ada", "KNOWS", "Engine")
     reads = Dump._nodes
 
-    async def reading(self: Dump, session: Any, layer: str) -> Any:
-        async for rows in reads(self, session, layer):
+    async def reading(self: Dump, door: Any, layer: str) -> Any:
+        async for rows in reads(self, door, layer):
             yield rows
         await agent.relate("Ada", "KNOWS", "Latecomer")
 

@@ -1,0 +1,148 @@
+"""Exports that go on after their calls: this process writes them, and who asks for one by its id waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Protocol
+
+import structlog
+
+from app.contract import Call, Json
+from app.edge.errors import frames
+from app.errors import CallError, Conflict, DatabaseUnavailable, NotFound, Overloaded, QuotaExceeded
+from app.store.control.exporting import BEAT_SECONDS, ExportJobs
+from app.store.session import ControlSession
+
+__all__ = ["DONE", "RUNNING", "Exporting", "Writer"]
+
+log = structlog.get_logger("graphkeep.exports")
+
+DONE: Final = "done"
+RUNNING: Final = "running"
+
+_MOST_HERE: Final = 8
+"""Exports that go on in one process after their calls."""
+_LONGEST_SECONDS: Final = 3600.0
+_WAIT_SECONDS: Final = 20.0
+"""How long a call waits for an export: it holds the tenant's slot for whole-graph calls meanwhile."""
+_LOOK_SECONDS: Final = 0.5
+_KINDS: Final = {each.reason: each for each in (DatabaseUnavailable, Overloaded, QuotaExceeded)}
+_STOPPED: Final = "the gateway that wrote this export was stopped. Nothing was kept: begin again without export_id."
+
+
+class Writer(Protocol):
+    """An export that is being written."""
+
+    @property
+    def id(self) -> str:
+        """Of the export as a job."""
+
+    @property
+    def tenant(self) -> str:
+        """The data id whose records it takes."""
+
+    def so_far(self) -> Json:
+        """What its caller is told meanwhile."""
+
+    async def whole(self) -> Json:
+        """Wait for its end; the answer."""
+
+    async def pruned(self, answer: Json) -> Json:
+        """Remove the oldest ones of the same person."""
+
+    async def stop(self) -> None:
+        """End it; nothing of it is left."""
+
+
+class Exporting:
+    """The exports of this process that outlived their calls, and the record of those of every process."""
+
+    def __init__(self, control: ControlSession) -> None:
+        self.jobs = ExportJobs(control)
+        self._carried: set[asyncio.Task[None]] = set()
+
+    async def room(self, tenant: str) -> None:
+        """Let an export begin that may outlive its call.
+
+        Raises:
+            Overloaded: the tenant, or this process, has as many under way as it may. CallError: the database does not
+                answer.
+        """
+        if len(self._carried) >= _MOST_HERE:
+            raise Overloaded(
+                "this gateway writes as many exports as it may, and none was begun. Try again in some minutes.",
+                retry_after_ms=60_000,
+            )
+        await self.jobs.room(tenant)
+
+    def take(self, writer: Writer) -> None:
+        """Let an export that is noted as a job go on after its call."""
+        task = asyncio.create_task(self._carry(writer))
+        self._carried.add(task)
+        task.add_done_callback(self._carried.discard)
+
+    async def follow(self, call: Call, id_: str) -> Mapping[str, Any]:
+        """Wait for an export of the caller's own; its answer, or how far it is.
+
+        Raises:
+            NotFound: the caller has none of this id, or may not read all of it. Conflict, Overloaded, QuotaExceeded,
+                DatabaseUnavailable: it ended without a file.
+        """
+        until = call.deadline.sooner(_WAIT_SECONDS)
+        while True:
+            job = await self.jobs.find(id_, call.scope.tenant, call.scope.subject)
+            if job is None or not _reads(call, job.layers):
+                raise NotFound("you have no export of this id under way. Begin one without export_id.")
+            if job.state == DONE:
+                return job.answer
+            if job.state != RUNNING:
+                raise _KINDS.get(job.kind or "", Conflict)(job.reason or _STOPPED)
+            if until.passed:
+                return job.answer
+            await call.progress(job.answer["records"], job.answer["node_count"] + job.answer["edge_count"])
+            await asyncio.sleep(min(_LOOK_SECONDS, until.remaining()))
+
+    async def close(self) -> None:
+        """End those of this process; who asks for them is told."""
+        for task in self._carried:
+            task.cancel()
+        await asyncio.gather(*self._carried, return_exceptions=True)
+
+    async def _carry(self, writer: Writer) -> None:
+        beating = asyncio.create_task(self._beat(writer))
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                answer = {**await writer.whole(), "export_id": writer.id}
+                wanted = await self.jobs.done(writer.id, writer.tenant, answer)
+            await (writer.pruned(answer) if wanted else writer.stop())
+        except asyncio.CancelledError:
+            await self._failed(writer, "", _STOPPED)
+            raise
+        except TimeoutError:
+            await self._failed(writer, "", f"the export took longer than {_LONGEST_SECONDS:.0f} s. Nothing was kept.")
+        except CallError as error:
+            if error.outcome == "not_applied":
+                await self._failed(writer, error.reason, error.message)
+        except Exception as error:  # noqa: BLE001 - who waits for it must be told
+            log.error("export_failed", error=type(error).__qualname__, frames=frames(error))
+            await self._failed(writer, "", "the export failed by our fault; the log says how. Nothing was kept.")
+        finally:
+            beating.cancel()
+
+    async def _beat(self, writer: Writer) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            with contextlib.suppress(CallError):
+                if not await self.jobs.beat(writer.id, writer.so_far()):
+                    await writer.stop()  # all that is the tenant's was erased
+
+    async def _failed(self, writer: Writer, kind: str, reason: str) -> None:
+        await writer.stop()
+        with contextlib.suppress(CallError):
+            await self.jobs.failed(writer.id, kind, reason)
+
+
+def _reads(call: Call, layers: Collection[str]) -> bool:
+    return set(layers) <= set(call.principal.readable())

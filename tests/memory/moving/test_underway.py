@@ -1,0 +1,170 @@
+"""``graph_export`` that outlives its call: a job that goes on, is asked for by its id, or is seen to have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from app.errors import Conflict, NotFound, Overloaded
+from app.memory.moving.schemas import ExportAnswer
+from app.memory.service import MemoryService
+from app.store.control.exporting import MOST_OF_TENANT, ExportJobs
+from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.database import Database
+from app.store.moving.dump import Dump
+from app.store.moving.format import verified
+from tests.memory.conftest import Agent
+from tests.memory.moving.conftest import LAYERS, learn
+from tests.memory.moving.test_export import exported, folder_of
+
+New = Callable[[], Awaitable[Tenant]]
+
+
+class Held:
+    """Holds every export at its first page until it is let go."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+        self.reads = Dump._nodes
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        held = self
+
+        async def waiting(self: Dump, door: Any, layer: str) -> AsyncIterator[Any]:
+            await held.free.wait()
+            async for rows in held.reads(self, door, layer):
+                yield rows
+
+        monkeypatch.setattr(Dump, "_nodes", waiting)
+        monkeypatch.setattr("app.memory.moving.export._PATIENCE", 0.001)
+        monkeypatch.setattr("app.memory.moving.underway._WAIT_SECONDS", 0.05)
+        monkeypatch.setattr("app.memory.moving.underway._LOOK_SECONDS", 0.02)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+    made = Held()
+    made.patch(monkeypatch)
+    return made
+
+
+@pytest_asyncio.fixture
+async def agent(service: MemoryService, new_tenant: New) -> AsyncIterator[Agent]:
+    """Somebody of a tenant that control data knows; an export must not outlive it unseen."""
+    made = Agent(service, (await new_tenant()).data, LAYERS, "work")
+    await learn(service, made.tenant)
+    yield made
+    await service.exporting.close()
+
+
+async def ended(agent: Agent, export_id: str) -> dict[str, Any]:
+    """Ask until it runs no more."""
+    async with asyncio.timeout(20):
+        while (found := await exported(agent, export_id=export_id))["status"] == "running":
+            pass
+    return found
+
+
+def left(agent: Agent) -> list[str]:
+    return sorted(path.name for path in folder_of(agent.tenant).rglob("*") if path.is_file())
+
+
+@pytest.mark.shows("graph_export", 16)
+async def test_an_export_that_outlives_its_call_goes_on_and_is_asked_for_by_its_id(agent: Agent, held: Held) -> None:
+    begun = await exported(agent, label="long", keep=1)
+    ExportAnswer.model_validate(begun)
+    assert (begun["status"], begun["backup_file"], begun["sha256"]) == ("running", None, None)
+    meanwhile = await exported(agent, export_id=begun["export_id"])
+    assert (meanwhile["status"], meanwhile["export_id"]) == ("running", begun["export_id"])
+    held.free.set()
+    found = await ended(agent, begun["export_id"])
+    ExportAnswer.model_validate(found)
+    (path,) = folder_of(agent.tenant).glob("*/*.jsonl")
+    assert (found["backup_file"], found["size_bytes"], found["retained"]) == (path.name, path.stat().st_size, 1)
+    assert verified(path).counts.nodes == 7
+    assert (found["node_count"], found["edge_count"], found["records"]) == (6, 5, 13)
+    assert await exported(agent, export_id=begun["export_id"]) == found, "and whenever it is asked for within a day"
+
+
+@pytest.mark.shows("graph_export", 13, 16)
+async def test_the_same_key_finds_the_export_that_goes_on(agent: Agent, held: Held) -> None:
+    begun = await exported(agent, idempotency_key="k")
+    again = await exported(agent, idempotency_key="k")
+    assert (begun["status"], again["export_id"]) == ("running", begun["export_id"])
+    held.free.set()
+    found = await ended(agent, begun["export_id"])
+    assert await exported(agent, idempotency_key="k") == found
+    assert left(agent) == [found["backup_file"]]
+
+
+@pytest.mark.shows("graph_export", 9, 16)
+async def test_an_export_under_way_is_there_only_for_who_began_it_and_reads_all_of_it(agent: Agent, held: Held) -> None:
+    """Partition rule 18."""
+    begun = await exported(agent)
+    narrow = Agent(agent.service, agent.tenant, ("",), "")
+    for who, subject in ((narrow, "user"), (agent, "somebody else")):
+        with pytest.raises(NotFound, match="no export of this id"):
+            await exported(who, subject=subject, export_id=begun["export_id"])
+    held.free.set()
+    assert (await ended(agent, begun["export_id"]))["status"] == "done"
+
+
+@pytest.mark.shows("graph_export", 17)
+async def test_an_export_whose_gateway_stopped_or_died_is_told_to_have_ended_and_leaves_nothing(
+    agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, died = await exported(agent), await exported(agent)
+    await agent.service.exporting.close()
+    with pytest.raises(Conflict, match="Nothing was kept"):
+        await exported(agent, export_id=stopped["export_id"])
+    assert left(agent) == []
+    monkeypatch.setattr("app.store.control.exporting._ENDED_SECONDS", -1.0)
+    begun = await exported(agent)  # nobody beats for it in time
+    with pytest.raises(Conflict, match="Nothing was kept"):
+        await exported(agent, export_id=begun["export_id"])
+    assert died["export_id"] != begun["export_id"]
+
+
+@pytest.mark.shows("graph_export", 17)
+async def test_an_export_of_what_is_restored_or_suspended_meanwhile_is_not_kept(
+    agent: Agent, held: Held, database: Database
+) -> None:
+    begun = await exported(agent)
+    tenants = Tenants(database.control)
+    (tenant,) = [each for each in await tenants.all() if each.data == agent.tenant]
+    await tenants.set_state(tenant.id, TenantState.SUSPENDED)
+    held.free.set()
+    with pytest.raises(Overloaded, match="suspended"):
+        await ended(agent, begun["export_id"])
+    assert left(agent) == []
+
+
+@pytest.mark.shows("graph_export", 16)
+async def test_a_tenant_has_two_exports_under_way_at_once(agent: Agent, held: Held) -> None:
+    begun = [await exported(agent) for _ in range(MOST_OF_TENANT)]
+    with pytest.raises(Overloaded, match="already"):
+        await exported(agent)
+    assert len(left(agent)) == MOST_OF_TENANT
+    held.free.set()
+    for each in begun:
+        assert (await ended(agent, each["export_id"]))["status"] == "done"
+
+
+@pytest.mark.shows("graph_export", 10, 16)
+async def test_an_export_that_cannot_be_noted_ends_with_its_call(
+    agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: Any, **__: Any) -> None:
+        raise Overloaded("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ExportJobs, "begin", refused)
+        patched.setattr("app.memory.moving.export.begin_in", refused)
+        for key in (None, "k"):
+            with pytest.raises(Overloaded, match="no room"):
+                await exported(agent, idempotency_key=key)
+    assert left(agent) == []
