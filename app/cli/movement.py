@@ -13,17 +13,18 @@ from app.access.service import accounts_of
 from app.cli.client.console import EX_CONFIG, require
 from app.cli.database import connected, own_server, reachable, running
 from app.context import layer_from_name
-from app.errors import CallError, InvalidInput, StartError
+from app.errors import CallError, Conflict, InvalidInput, StartError
 from app.memory.moving.backup import back_up
 from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.importing import import_memory
 from app.memory.moving.restore import restore
+from app.memory.moving.shelf import Shelved, shelved
 from app.memory.moving.sources import is_graph_memory
 from app.settings import Settings
 from app.store.compacting.compact import compact
 from app.store.control.tenants import Tenant, TenantState, check_layer_name
 from app.store.database import Database
-from app.store.moving.format import Counts
+from app.store.moving.format import Counts, verified
 
 __all__ = ["Movement", "compacted", "movement"]
 
@@ -129,6 +130,31 @@ class Movement:
         counts, without_vector = done
         return {"tenant": tenant.name, **asdict(counts), "without_vector": without_vector}
 
+    async def restore_all(self, folder: Path, *, ids: str, shown: Shown) -> dict[str, Any]:
+        """Restore each tenant's newest whole backup in a folder: {"restored", "failed", "passed_over"}.
+
+        The tenant is the one of the name in the file's name: it is made, or is empty. One that cannot be restored keeps
+        no other from it, and is in ``failed``; newer files that are not whole are in ``passed_over``. Both say why.
+
+        Raises:
+            InvalidInput: the folder holds no backup. CallError: the database does not answer.
+        """
+        found: dict[str, Any] = {"restored": [], "failed": [], "passed_over": []}
+        named: set[str] = set()
+        for backups in await asyncio.to_thread(shelved, folder):
+            name = backups[0].tenant
+            try:
+                if name.casefold() in named:
+                    raise Conflict("a tenant of this name was backed up later, by another id. It was left out.")
+                named.add(name.casefold())
+                file = await _newest_whole(backups, found["passed_over"])
+                into_new = await self._accounts.tenants.by_name(name) is None
+                done = await self.restore(file, name, into_new=into_new, replace=False, ids=ids, shown=shown)
+                found["restored"].append({**done, "file": str(file)})
+            except (CallError, StartError) as error:
+                found["failed"].append({"tenant": name, "error": str(error)})
+        return found
+
     async def take_over(
         self, file: Path, source: str, name: str, *, layer: str, skip_bad: bool, shown: Shown
     ) -> dict[str, Any]:
@@ -180,6 +206,23 @@ class Movement:
     async def _swept(self) -> None:
         """What an interrupted restore left is no obstacle to the next one."""
         await erase_leftovers(self._database, self._settings)
+
+
+async def _newest_whole(backups: Sequence[Shelved], passed_over: list[dict[str, Any]]) -> Path:
+    """The first of a tenant's backups that is whole; those before it are passed over.
+
+    Raises:
+        InvalidInput: none is.
+    """
+    for backup in backups:
+        try:
+            await _readable(backup.path)
+            await asyncio.to_thread(verified, backup.path)
+        except InvalidInput as error:
+            passed_over.append({"tenant": backup.tenant, "file": str(backup.path), "error": str(error)})
+        else:
+            return backup.path
+    raise InvalidInput("none of its backups is whole. Nothing was changed.", field="file")
 
 
 async def _made(folder: Path) -> None:

@@ -73,15 +73,32 @@ def backup(
 
 def restore(
     file: Annotated[
-        Path, typer.Argument(help="A file of `graphkeep backup` or graph_export, here or of graph-memory.")
+        Path,
+        typer.Argument(
+            help="A file of `graphkeep backup` or graph_export, here or of graph-memory; with --all their folder."
+        ),
     ],
-    tenant: Annotated[str, typer.Option(help="Tenant whose memory it becomes.")],
+    tenant: Annotated[str | None, typer.Option(help="Tenant whose memory it becomes.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Each tenant's newest whole backup in the folder, into new or empty tenants.")
+    ] = False,
     into_new: Annotated[bool, typer.Option("--into-new", help="Make the tenant first.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="The tenant may lose what it holds.")] = False,
     ids: Annotated[Ids, typer.Option(help="new: ids that today's rules give the names.")] = Ids.KEEP,
     as_json: Json = False,
 ) -> None:
-    """Make a file the memory of a tenant, whole or not at all. Until it is whole nobody sees any of it."""
+    """Make a file the memory of a tenant, whole or not at all. Until it is whole nobody sees any of it.
+
+    With --all, a tenant that cannot be restored keeps no other from it; the command then ends with the exit code 1, and
+    also where a newer file was not whole and an older one was taken.
+    """
+    if every:
+        if tenant is not None or into_new or replace:
+            raise typer.BadParameter("--all makes tenants by the names of the files, and replaces none.")
+        _restore_all(file, ids, as_json)
+        return
+    if tenant is None:
+        raise typer.BadParameter("name the tenant with --tenant, or say --all.")
     found = _do(
         lambda movement: movement.restore(
             file, tenant, into_new=into_new, replace=replace, ids=ids.value, shown=_shown("restored")
@@ -89,6 +106,21 @@ def restore(
     )
     words = f"Tenant {found['tenant']} holds {found['nodes']} nodes and {found['edges']} edges."
     answer(found, words + _unembedded(found), as_json)
+
+
+def _restore_all(folder: Path, ids: Ids, as_json: bool) -> None:
+    found = _do(lambda movement: movement.restore_all(folder, ids=ids.value, shown=_shown("restored")))
+    for each in found["passed_over"]:
+        note(f"{each['tenant']}: {each['file']} passed over: {each['error']}")
+    for each in found["failed"]:
+        note(f"{each['tenant']}: not restored: {each['error']}")
+    lines = [
+        f"{each['tenant']}: {each['nodes']} nodes and {each['edges']} edges of {each['file']}.{_unembedded(each)}"
+        for each in found["restored"]
+    ]
+    answer(found, "\n".join(lines), as_json)
+    if found["failed"] or found["passed_over"]:
+        raise typer.Exit(1)
 
 
 def take_over(

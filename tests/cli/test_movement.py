@@ -61,7 +61,7 @@ async def test_a_memory_is_imported_backed_up_restored_elsewhere_and_erased(
     assert (restored["nodes"], restored["edges"]) == (3, 2)
     with pytest.raises(Conflict, match="holds a memory already"):
         await movement.restore(Path(made["file"]), second, into_new=False, **how)
-    erased = await administration.delete_tenant(second, second)
+    erased = await administration.delete_tenant(second, second, shown=print)
     assert (erased["certificate"]["erased"]["Entity"], erased["certificate"]["left"]) == (3, {})
 
 
@@ -128,6 +128,36 @@ async def test_a_tenant_made_for_a_restore_that_fails_is_gone_again(
         await movement.restore(file, name, **how)
     with pytest.raises(NotFound):
         await administration.layers(name)
+
+
+async def test_the_newest_whole_backups_of_a_folder_are_restored_into_new_or_empty_tenants(
+    administration: Administration, movement: Movement, tmp_path: Path
+) -> None:
+    lost, held, empty = (fresh_name(kind) for kind in ("lost and found", "held", "empty"))
+    folder, memory = tmp_path / "backups", tmp_path / "memory.jsonl"
+    memory.write_text(REFERENCE)
+    for name in (lost, held, empty):
+        await administration.add_tenant(name)
+    for name in (lost, held):
+        await movement.take_over(memory, "mcp-memory", name, layer="tenant", skip_bad=False, shown=unshown)
+    await movement.back_up([lost, held, empty], folder, vectors=False, shown=unshown)
+    await administration.rename_tenant(lost, f"{lost} no more")
+    (good,) = folder.glob("lost+and+found-*.jsonl")
+    stem, moment = good.name[:-25], good.name[-25:]
+    (folder / f"{stem}3{moment[1:]}").write_text("cut short")
+    (folder / f"{stem[: stem.index('-tn-')]}-tn-00-1{moment[1:]}").write_bytes(good.read_bytes())
+    (folder / "export.jsonl").write_text("no backup's name")
+    found = await movement.restore_all(folder, ids="keep", shown=unshown)
+    assert [(each["tenant"], each["nodes"]) for each in found["restored"]] == [(lost, 3), (empty, 0)]
+    assert {each["tenant"]: each["error"].split(".")[0] for each in found["failed"]} == {
+        held: f"the tenant {held!r} holds a memory already",
+        lost: "a tenant of this name was backed up later, by another id",
+    }
+    ((passed, why),) = [(each["tenant"], each["error"]) for each in found["passed_over"]]
+    assert (passed, why.startswith("line 1:")) == (lost, True)
+    for nothing in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InvalidInput, match="Nothing was changed"):
+            await movement.restore_all(nothing, ids="keep", shown=unshown)
 
 
 async def test_what_cannot_be_written_or_found_is_said(
