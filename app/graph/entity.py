@@ -48,7 +48,7 @@ def search_fields(
     name that only repeats the beginning of the content, as a turn's does, is left out.
     """
     known = list(aliases)
-    texts = [text for key in TEXT_PROPERTIES for text in _texts(properties.get(key))]
+    texts = [text for key in TEXT_PROPERTIES if key in properties for text in _texts(properties[key])]
     others = [
         text
         for key, value in sorted(properties.items())

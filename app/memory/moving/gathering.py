@@ -51,6 +51,19 @@ class Gathered:
     """What the source says of when an entity was seen, by the same id."""
     told: list[Told] = field(default_factory=list)
     bad: list[Bad] = field(default_factory=list)
+    names: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Id and display name by name: most are read several times."""
+
+    def named(self, name: str) -> tuple[str, str]:
+        """Id and display name of what a source calls ``name``.
+
+        Raises:
+            InvalidInput: it is no name.
+        """
+        known = self.names.get(name)
+        if known is None:
+            known = self.names[name] = entity_id(name), clean_name(name)
+        return known
 
     def ids(self) -> list[str]:
         """Every id that is named, sorted."""
@@ -119,7 +132,7 @@ def gather(found: Iterable[Found], single_valued: frozenset[str]) -> Gathered:
 
 
 def _thing(gathered: Gathered, thing: Thing) -> None:
-    id_, name, type_ = entity_id(thing.name), clean_name(thing.name), type_name(thing.type)
+    (id_, name), type_ = gathered.named(thing.name), type_name(thing.type)
     native, extra = split_properties(thing.properties, ENTITY_PROPERTIES)
     confidence = _DEFAULT_CONFIDENCE if thing.confidence is None else thing.confidence
     entry = gathered.involved.setdefault(id_, Involved(id_, name, type_, confidence))
@@ -132,7 +145,7 @@ def _thing(gathered: Gathered, thing: Thing) -> None:
 def _said(gathered: Gathered, said: Said, single_valued: frozenset[str]) -> None:
     native, extra = split_properties(said.properties, RELATION_PROPERTIES)
     relation = relation_name(said.relation)
-    ends = entity_id(said.source), entity_id(said.target)
+    ends = gathered.named(said.source)[0], gathered.named(said.target)[0]
     gathered.told.append(
         Told(
             said,

@@ -18,10 +18,11 @@ from app.memory.census import Census
 from app.memory.compose import Stored, compose_entity, relation_fields
 from app.memory.fading.rest import rest, state_at
 from app.memory.moments import moment_text, stored_moment
+from app.memory.moving.batches import Batches
 from app.memory.moving.exchange import Exchange, exchange
 from app.memory.moving.gathering import Gathered, Known, Told, gather
 from app.memory.moving.records import EDGE_MOMENTS, NODE_MOMENTS, Records
-from app.memory.moving.restore import Batches, embedding_key, held, require_empty
+from app.memory.moving.restore import embedding_key, held, require_empty
 from app.memory.moving.sources import SOURCES, Bad, Thing
 from app.memory.plan import ALIAS_OF
 from app.memory.timeline import SINGLE_VALUED, Outcome, Relation, Triple, assert_relation
@@ -122,21 +123,24 @@ async def _pour(
     under_way: Exchange, layers: Sequence[str], merging: _Merging, key: str | None, shown: Callable[[int], None]
 ) -> Counts:
     """Copy what the tenant has in these layers, merged with what is new, page by page; how many records it had."""
-    batches, reading = Batches(under_way.load, shown), Records(vectors=key)
+    reading = Records(vectors=key)
     dump = Dump(under_way.reading, under_way.move.before, layers, vectors=True)
-    async for piece in dump.lines({"nodes": 0, "edges": 0}):
-        records = [orjson.loads(line) for line in piece.splitlines()]
-        for record in records:
-            if record["record"] in {"meta", "end"}:
-                continue
+    async with Batches(under_way.load, shown) as batches:
+        async for piece in dump.lines({"nodes": 0, "edges": 0}):
+            await batches.pour(_passing(piece, reading, merging))
+        for rows in (merging.nodes(), merging.aliases(), merging.edges()):
+            await batches.pour(rows)
+        await batches.flush()
+    return dump.seal.counts
+
+
+def _passing(piece: bytes, reading: Records, merging: _Merging) -> Iterator[Row]:
+    for record in map(orjson.loads, piece.splitlines()):
+        if record["record"] not in {"meta", "end"}:
             for row in reading.rows(0, record):
                 if row.kind == "edge" and row.layer == merging.layer:
-                    await batches.add(merging.nodes())
-                await batches.add(merging.passed(row))
-    for rows in (merging.nodes(), merging.aliases(), merging.edges()):
-        await batches.add(rows)
-    await batches.flush()
-    return dump.seal.counts
+                    yield from merging.nodes()
+                yield from merging.passed(row)
 
 
 class _Merging:
@@ -199,13 +203,16 @@ class _Merging:
     def edges(self) -> Iterator[Row]:
         """The relations of the source, asserted in the order of validity among those that they meet."""
         beginning = datetime.min.replace(tzinfo=UTC)
+        groups: dict[tuple[str, str], list[Told]] = {}
         for told in sorted(self._gathered.told, key=lambda each: each.assertion.valid_at or beginning):
-            known = self._edges.setdefault(_group(told), {})
-            outcome = self._asserted(known, told)
-            self.created_relations += outcome.action == "created"
-            _dated(outcome.relation, told, self._now, new=outcome.action == "created")
-        for group in sorted(self._edges):
-            for _, relation in sorted(self._edges[group].items()):
+            groups.setdefault(_group(told), []).append(told)
+        for group in sorted(groups):
+            known = self._edges.pop(group, {})
+            for told in groups[group]:
+                outcome = self._asserted(known, told)
+                self.created_relations += outcome.action == "created"
+                _dated(outcome.relation, told, self._now, new=outcome.action == "created")
+            for _, relation in sorted(known.items()):
                 yield Row("edge", self.layer, 0, _edge_values(relation))
 
     def _asserted(self, known: dict[Triple, Relation], told: Told) -> Outcome:
@@ -335,6 +342,8 @@ async def _known(database: Database, tenant: Tenant, layer: str, ids: Sequence[s
         Scope(tenant.data, layers, (), None, "import"), deadline=Deadline.after(_SECONDS), request_id="import"
     )
     found: dict[str, Known] = {}
+    if not any((await session.read(COUNT_STORED))[0].values()):
+        return found
     for start in range(0, len(ids), _ASKED):
         asked = await session.read(RESOLVE, ids=list(ids[start : start + _ASKED]))
         for id_, shown, confidence, targets, aliased in asked[0]["rows"]:

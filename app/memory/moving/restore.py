@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from app.context import Deadline, Scope
 from app.embedding.model import EmbeddingIdentity
 from app.errors import Conflict, QuotaExceeded
+from app.memory.moving.batches import Batches
 from app.memory.moving.exchange import Exchange, exchange
 from app.memory.moving.records import Records
 from app.settings import Settings
@@ -19,12 +19,10 @@ from app.store.control.embedding import decision
 from app.store.control.tenants import Tenant
 from app.store.database import Database
 from app.store.moving.format import Counts, Summary, records, verified
-from app.store.moving.load import BATCH, Load, Row
 from app.store.moving.queries import COUNT_STORED
 
-__all__ = ["Batches", "Restored", "embedding_key", "held", "require_empty", "restore"]
+__all__ = ["Restored", "embedding_key", "held", "require_empty", "restore"]
 
-_READ_AHEAD: Final = 500
 _COUNT_SECONDS: Final = 120.0
 Shown = Callable[[int, int], None]
 
@@ -67,10 +65,9 @@ async def restore(
     async with exchange(database, settings, tenant.id, alone=alone) as under_way:
         total = summary.counts.nodes + summary.counts.aliases + summary.counts.edges
         rows = (row for number, record in records(path) for row in reading.rows(number, record))
-        batches = Batches(under_way.load, lambda done: shown(done, total))
-        while ahead := await asyncio.to_thread(lambda: list(islice(rows, _READ_AHEAD))):
-            await batches.add(ahead)
-        await batches.flush()
+        async with Batches(under_way.load, lambda done: shown(done, total)) as batches:
+            await batches.pour(rows)
+            await batches.flush()
         if ids == "keep":
             await under_way.load.check(summary.counts)
         else:
@@ -84,36 +81,6 @@ async def _finish(under_way: Exchange, database: Database, reading: Records, *, 
     if not replace:
         await require_empty(database, tenant)  # nobody wrote meanwhile, nor into a layer that is new
     await under_way.finish(reading.layers, action="tenant.restore")
-
-
-class Batches:
-    """Rows on their way into a load, written in their order, in batches of one kind and layer."""
-
-    def __init__(self, load: Load, shown: Callable[[int], None]) -> None:
-        self._load = load
-        self._shown = shown
-        self._waiting: list[Row] = []
-        self._done = 0
-
-    async def add(self, rows: Iterable[Row]) -> None:
-        """Take rows; those that fill a batch are written.
-
-        Raises:
-            InvalidInput, CallError: as ``Load.write`` does; what was written stays out of sight.
-        """
-        for row in rows:
-            waiting = self._waiting
-            if waiting and (len(waiting) >= BATCH or (row.kind, row.layer) != (waiting[0].kind, waiting[0].layer)):
-                await self.flush()
-            self._waiting.append(row)
-
-    async def flush(self) -> None:
-        """Write what waits."""
-        if self._waiting:
-            await self._load.write(self._waiting)
-            self._done += len(self._waiting)
-            self._waiting = []
-            self._shown(self._done)
 
 
 async def embedding_key(database: Database) -> str | None:

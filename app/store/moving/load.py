@@ -16,10 +16,12 @@ from app.store.moving.queries import COUNT_STORED, FIND_DOUBLES, WRITE_ALIASES, 
 from app.store.session import TenantSession, Writing
 from app.store.statement import INJECTED, Statement
 
-__all__ = ["BATCH", "Load", "Row", "native_moment"]
+__all__ = ["BATCH", "BATCH_BYTES", "Load", "Row", "native_moment"]
 
-BATCH: Final = 1000
-"""Records of one transaction."""
+BATCH: Final = 4000
+"""Most records of one transaction: each commit costs the text index about as much as a thousand records."""
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Most bytes of their texts and vectors: in the server's memory, which is bounded too, they take some times as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,16 @@ class Row:
     layer: str
     line: int
     values: Mapping[str, Any]
+
+    def size(self) -> int:
+        """About how many bytes its texts and its vector have."""
+        return sum(map(_size, self.values.get("fields", {}).values()))
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_size, value)) if isinstance(value, list) else 8
 
 
 def native_moment(text: str) -> DateTime:
