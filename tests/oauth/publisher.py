@@ -30,6 +30,10 @@ class Publisher:
     authority: Path
     documents: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    """Content types by path, where it is not JSON."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Where a path redirects to."""
     asked: Counter[str] = field(default_factory=Counter)
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -86,11 +90,17 @@ class Publisher:
         status = path.removeprefix("/status/")
         if status != path:
             return f"HTTP/1.1 {status} Said\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n".encode()
+        if path in self.moved:
+            return f"HTTP/1.1 302 Found\r\nLocation: {self.moved[path]}\r\nContent-Length: 0\r\n\r\n".encode()
         found = self.documents.get(path)
         if found is None:
             return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         body = found if isinstance(found, bytes) else found.encode() if isinstance(found, str) else _json(found)
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **self.headers}
+        headers = {
+            "Content-Type": self.types.get(path, "application/json"),
+            "Content-Length": str(len(body)),
+            **self.headers,
+        }
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode() + body
 

@@ -19,9 +19,10 @@ from typing import Any, Final
 import structlog
 
 from app.errors import OAuthError
+from app.fetching.addresses import Unfetchable, check_location
 from app.oauth.clients.budget import Budget
 from app.oauth.clients.client import Client
-from app.oauth.clients.fetching import Fetched, Fetcher, Unfetchable, check_location
+from app.oauth.clients.fetching import Fetched, Fetcher
 from app.oauth.clients.freshness import fresh_seconds
 from app.oauth.clients.keys import read_keys
 from app.oauth.clients.metadata import check_flow, choice, client_name, likely_type, text, web_address

@@ -1,0 +1,1 @@
+"""Requests to places that a stranger named: to the public internet, and to nothing else."""
