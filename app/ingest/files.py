@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.errors import CallError, InvalidInput
+from app.errors import CallError, InvalidInput, NotFound
 
-__all__ = ["Arrived", "Files", "Staged", "TooLargeFile", "allowed_file", "held", "prefix_hashes"]
+__all__ = ["PUT_AWAY", "Arrived", "Files", "Staged", "TooLargeFile", "allowed_file", "held", "prefix_hashes"]
 
 BUFFER: Final = 512 * 1024
 EMPTY_SECONDS: Final = 3600.0
+PUT_AWAY: Final = "what was arriving was put away meanwhile; send it again from its beginning. Nothing was stored."
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 
 
@@ -113,9 +114,20 @@ class Files:
         self._root = home / "tenants"
         self.limit = limit
 
+    def prepare(self, tenant: str) -> None:
+        """Make the folder of what is arriving, for a sender who has just been let in; nothing else ever makes it."""
+        self._made(self.parts(tenant))
+
     def stage(self, tenant: str) -> Staged:
-        """A new file on its way in."""
-        return Staged(self._made(self.parts(tenant)) / f"{secrets.token_hex(12)}.new", self.limit)
+        """A new file on its way in.
+
+        Raises:
+            NotFound: all that was the tenant's was erased since its sender was let in.
+        """
+        try:
+            return Staged(self.parts(tenant) / f"{secrets.token_hex(12)}.new", self.limit)
+        except FileNotFoundError:
+            raise NotFound(PUT_AWAY) from None
 
     def parts(self, tenant: str) -> Path:
         """The folder of what is arriving."""

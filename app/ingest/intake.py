@@ -17,7 +17,7 @@ import orjson
 from app.context import Scope, layer_name
 from app.contract import Json
 from app.errors import CallError, InvalidInput, NotFound, QuotaExceeded
-from app.ingest.files import Arrived, Files, Staged, prefix_hashes
+from app.ingest.files import PUT_AWAY, Arrived, Files, Staged, prefix_hashes
 from app.ingest.meta import Meta, instant
 from app.ingest.names import FileType, Way, file_type
 from app.ingest.threads import in_thread
@@ -63,6 +63,10 @@ class Incoming:
     sha256: str | None = None
 
 
+class _Fresh(Exception):
+    """The idempotency key has no answer yet."""
+
+
 @dataclass(slots=True)
 class _Prepared:
     item: Item
@@ -84,12 +88,32 @@ class Intake:
         self._arrived = arrived
 
     async def room(self, tenant: str, size: int = 0) -> None:
-        """Let a file of ``size`` bytes come.
+        """Let a file of ``size`` bytes come, from a sender who has just been let in.
 
         Raises:
             QuotaExceeded: the tenant holds all it may.
         """
         self._within(await self._store.usage(tenant), more=size, files=1)
+        await asyncio.to_thread(self._files.prepare, tenant)
+
+    async def before(self, scope: Scope, idempotency: Idempotency | None) -> list[Json] | None:
+        """What the same call was answered before, if it was: then nothing has to arrive again.
+
+        Raises:
+            Conflict: another call had this key. CallError: what the store raises.
+        """
+        if idempotency is None:
+            return None
+
+        async def work(_: Writing) -> Json:
+            raise _Fresh
+
+        try:
+            answer = await self._store.write(scope, idempotency, work)
+        except _Fresh:
+            return None
+        items: list[Json] = answer["items"]
+        return items
 
     async def accept(
         self,
@@ -144,9 +168,7 @@ class Intake:
                 await asyncio.to_thread(self._files.keep, arrived.path, scope.tenant, each.item.id)
         except FileNotFoundError:
             await self._drop(scope.tenant, ours)
-            raise NotFound(
-                "what was arriving was put away meanwhile; send it again from its beginning. Nothing was stored."
-            ) from None
+            raise NotFound(PUT_AWAY) from None
         fresh: set[str] = set()
         dropped: set[str] = set()
 

@@ -45,7 +45,7 @@ class Meta(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    source: Short | None = None
+    source: Annotated[str, Field(max_length=1024)] | None = Field(default=None, description="With url: the url.")
     author: Short | None = None
     date: Short | None = None
     topic_hints: list[Short] | None = Field(default=None, max_length=50)

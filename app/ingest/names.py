@@ -7,10 +7,11 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from app.errors import InvalidInput
 
-__all__ = ["INLINE", "FileType", "Way", "file_type", "session_file"]
+__all__ = ["INLINE", "FileType", "Way", "file_type", "name_of_address", "session_file"]
 
 LONGEST: Final = 200
 """Characters of a name; its bytes must fit into 255 beside a suffix of ours."""
@@ -65,6 +66,26 @@ _TYPES: Final = {
     )
 }
 
+_SPELLINGS: Final = {
+    "application/csv": "text/csv",
+    "application/x-ndjson": "application/jsonl",
+    "application/x-pdf": "application/pdf",
+    "application/x-zip-compressed": "application/zip",
+    "application/xhtml+xml": "text/html",
+    "image/jpg": "image/jpeg",
+    "text/json": "application/json",
+    "text/x-markdown": "text/markdown",
+    "text/xml": "application/xml",
+}
+"""Other names of media types, as hosts spell them."""
+_SAYING_NOTHING: Final = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/force-download"}
+)
+_PLAIN: Final = (".txt", ".md", ".json", ".jsonl", ".csv", ".xml", ".html", ".htm", ".srt", ".vtt")
+_ZIPPED: Final = (".zip", ".docx", ".xlsx", ".pptx", ".epub")
+_SHORT: Final = 150
+"""Bytes of a name that is made of an address, before its ending."""
+
 INLINE: Final = (".md", ".txt", ".json")
 """Endings of documents whose text a call may carry itself."""
 
@@ -81,12 +102,50 @@ def file_type(name: str) -> FileType:
         raise InvalidInput(
             f"the file name {rule}; send a plain name such as notes.md. Nothing was stored.", field="name"
         )
-    ending = name[name.rfind(".") :].lower() if "." in name[1:] else ""
-    found = _TYPES.get(ending)
+    found = _TYPES.get(_ending(name))
     if found is None:
         known = " ".join(_TYPES)
         raise InvalidInput(f"files that can be read end in {known}. Nothing was stored.", field="name")
     return found
+
+
+def name_of_address(url: str, content_type: str, given: str | None = None) -> str:
+    """What a fetched document is called: as was asked for, else as its address ends; the ending suits what it is.
+
+    Raises:
+        InvalidInput: nothing here reads its type, the name that was asked for does not suit it, or nothing tells what
+            it is.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
+    endings = tuple(_TYPES) if media_type in _SAYING_NOTHING else _endings(_SPELLINGS.get(media_type, media_type))
+    if not endings:
+        raise InvalidInput(
+            "what lies at this address is of a type that nothing here reads. Nothing was stored.", field="url"
+        )
+    if given is not None:
+        if file_type(given).ending not in endings:
+            raise InvalidInput(
+                f"what lies at this address is no {_ending(given)} file but would end in {endings[0]}. Nothing was "
+                "stored.",
+                field="file_name",
+            )
+        return given
+    parts = urlsplit(url)
+    last = unquote(parts.path.rpartition("/")[2], errors="replace")
+    name = "".join("-" if _unstorable(ch) else ch for ch in last).strip(" .")
+    ending = _ending(name)
+    if ending not in endings:
+        if media_type in _SAYING_NOTHING:
+            raise InvalidInput(
+                "its host does not say what lies at this address; say it by the ending of file_name. Nothing was "
+                "stored.",
+                field="file_name",
+            )
+        ending = endings[0]
+        name += ending
+    stem = name.removesuffix(name[-len(ending) :]).encode()[:_SHORT].decode(errors="ignore").rstrip(" .")
+    made = f"{stem}{ending}"
+    return f"{parts.hostname}{ending}" if not stem or _broken(made) else made
 
 
 def session_file(session: str) -> str:
@@ -108,6 +167,27 @@ def _broken(name: str) -> str | None:
         return "is blank, or begins or ends with a space or a dot"
     if len(name) > LONGEST or len(name.encode("utf-8", "surrogatepass")) > LONGEST:
         return f"is longer than {LONGEST} bytes"
-    if any(ch in _FORBIDDEN or unicodedata.category(ch) in {"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"} for ch in name):
+    if any(map(_unstorable, name)):
         return "has a separator of folders, a control character or a sign that some systems cannot store"
     return "is that of a device" if _DEVICES.match(name) else None
+
+
+def _unstorable(ch: str) -> bool:
+    return ch in _FORBIDDEN or unicodedata.category(ch) in {"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"}
+
+
+def _ending(name: str) -> str:
+    return name[name.rfind(".") :].lower() if "." in name[1:] else ""
+
+
+def _endings(media_type: str) -> tuple[str, ...]:
+    """Endings that a file of this type may have, the usual one first."""
+    if media_type == "text/plain":
+        return _PLAIN
+    if media_type == "application/zip":
+        return _ZIPPED
+    own = tuple(ending for ending, kind in _TYPES.items() if kind.media_type == media_type)
+    if own:
+        return own
+    suffix = media_type.rpartition("+")[2] if "+" in media_type else ""
+    return {"json": (".json",), "xml": (".xml",)}.get(suffix, ())

@@ -23,7 +23,12 @@ class IngestInput(WriteArguments):
     action: Action
     content: str | None = Field(default=None, max_length=INLINE_BYTES, description="queue: the text, 2 MB at most.")
     file_name: str | None = Field(
-        default=None, max_length=200, description="queue, with content: bare name ending .md, .txt or .json."
+        default=None,
+        max_length=200,
+        description="queue, with content: bare name ending .md, .txt or .json. With url: another name.",
+    )
+    url: str | None = Field(
+        default=None, max_length=1024, description="queue: fetched over https, where this gateway allows it."
     )
     file_path: str | None = Field(
         default=None, max_length=4096, description="queue, operators: a file in an allowed folder of the gateway."

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.access.layers import require_operator
-from app.contract import Call
+from app.contract import Call, Json
 from app.errors import InvalidInput
+from app.fetching.addresses import Resolve, Unfetchable
 from app.ingest.actions import Actions
+from app.ingest.fetching import Fetching, plain_address
 from app.ingest.files import Files, TooLargeFile, allowed_file
 from app.ingest.intake import Incoming, Intake
 from app.ingest.meta import Meta
@@ -30,16 +32,17 @@ CHUNK: Final = 256 * 1024
 
 
 class IngestService:
-    """Everything that takes in what people send, for all tenants."""
+    """Everything that takes in what people send, for all tenants. ``resolve``: as :class:`Fetching` has it."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, *, resolve: Resolve | None = None) -> None:
         self.settings = settings.ingest
+        self._memory = settings.memory
         self.files = Files(settings.run.folder, limit=settings.ingest.ingest_file_bytes)
         self.store = QueueStore(database.control)
-        self._memory = settings.memory
         self.worker = Worker(self.files, self.store, settings.ingest)
         arrived = self.worker.arrived
         self.intake = Intake(self.files, self.store, settings.ingest, arrived=arrived)
+        self._fetching = Fetching(self.files, settings.ingest, room=self.intake.room, resolve=resolve)
         self._actions = Actions(self.files, self.store, settings.ingest, arrived=arrived)
         self._reading = Reading(self.files, self.store, characters=settings.limits.result_characters)
 
@@ -63,22 +66,26 @@ class IngestService:
         return await self._reading.transcript(call, arguments.completed(limit=own.transcript_page))
 
     async def _queue(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
-        if (arguments.file_path is None) == (arguments.content is None):
+        if [arguments.file_path, arguments.content, arguments.url].count(None) != 2:
             raise InvalidInput(
-                "queue takes exactly one of content (with file_name) and file_path. Nothing was stored.",
+                "queue takes exactly one of content (with file_name), url and file_path. Nothing was stored.",
                 field="content",
             )
         key = arguments.idempotency_key
         idempotency = None if key is None else Idempotency(key, call.tool, call.arguments_digest)
         meta = arguments.meta or Meta()
+        if arguments.url is not None and (before := await self.intake.before(call.scope, idempotency)) is not None:
+            return _queued(before[0])
         await self.intake.room(call.scope.tenant)
         if arguments.file_path is not None:
             incoming = await self._from_path(call, arguments.file_path, meta)
+        elif arguments.url is not None:
+            incoming = await self._fetched(call, arguments.url, arguments.file_name, meta)
         else:
             incoming = await self._inline(call, arguments, meta)
         own = sender(call.principal)
         item = (await self.intake.accept(call.scope, [incoming], sender=own, idempotency=idempotency))[0]
-        return {"action": "queued", "destination": f"pending/{item['file']}", **item}
+        return _queued(item)
 
     async def _inline(self, call: Call, arguments: IngestInput, meta: Meta) -> Incoming:
         name = arguments.file_name
@@ -99,6 +106,19 @@ class IngestService:
         await staged.write(body)
         return Incoming(name, staged, meta)
 
+    async def _fetched(self, call: Call, url: str, name: str | None, meta: Meta) -> Incoming:
+        self._fetching.require_allowed()
+        if meta.source is not None:
+            raise InvalidInput("with url, meta.source is the url; leave it out. Nothing was stored.", field="meta")
+        if name is not None:
+            file_type(name)
+        try:
+            address = plain_address(url)
+        except Unfetchable as error:
+            raise InvalidInput(f"the document {error.reason}. Nothing was stored.", field="url") from None
+        called, staged = await self._fetching.fetch(call.scope.tenant, address, name=name, deadline=call.deadline)
+        return Incoming(called, staged, meta.model_copy(update={"source": address}))
+
     async def _from_path(self, call: Call, given: str, meta: Meta) -> Incoming:
         require_operator(call.principal, "file_path", "Use content with file_name, or PUT /ingest/{name}.")
         path = await asyncio.to_thread(allowed_file, given, self.settings.ingest_directories)
@@ -113,6 +133,10 @@ class IngestService:
             staged.discard()
             raise
         return Incoming(path.name, staged, meta)
+
+
+def _queued(item: Json) -> Json:
+    return {"action": "queued", "destination": f"pending/{item['file']}", **item}
 
 
 def _size(path: Path, limit: int) -> None:

@@ -138,10 +138,11 @@ class Tus:
         return await in_thread(self._create, scope.tenant, upload, old)
 
     def _create(self, tenant: str, upload: _Upload, old: Path | None) -> int:
-        staged = self._service.files.stage(tenant)
-        staged.discard()  # its folder is there now
         path = self._bytes(tenant, upload.id)
-        path.touch(0o600)
+        try:
+            path.touch(0o600)
+        except FileNotFoundError:
+            raise _unknown() from None
         if old is not None:
             try:
                 shutil.copyfile(old, path)
@@ -206,11 +207,11 @@ class Tus:
         path = self._bytes(tenant, upload)
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
+
     def _largest(self, transcript: bool) -> int:
         """Bytes of a file; a transcript is read line by line and may be longer."""
         limit = self._service.files.limit
         return max(limit, self._service.settings.ingest_transcript_bytes) if transcript else limit
-
 
     def _options(self) -> Response:
         served = {

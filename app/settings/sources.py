@@ -22,6 +22,16 @@ class IngestSettings(Room):
         default=(),
         description="Folders on this machine from which operators may queue files by `file_path`. Default: none.",
     )
+    ingest_urls: bool = Field(
+        default=False,
+        description="Whether whoever may send a file may have it fetched from a public https address (`url` of "
+        "`graph_ingest`).",
+    )
+    ingest_url_hosts: CommaList = Field(
+        default=(),
+        description="Hosts (`host` or `host:port`) that are then fetched from although their address is not public or "
+        "their port not 443. Default: none.",
+    )
     upload_seconds: float = Field(default=600, gt=0, description="Longest time that one upload may take, seconds.")
     concurrent_uploads: int = Field(default=4, ge=1, description="Uploads of one tenant under way at once.")
     upload_days: float = Field(default=7, gt=0, description="Days that an upload is kept after its last byte.")

@@ -248,6 +248,8 @@ ATTACKS = (
             "oauth/clients/test_fetching.py::test_one_address_that_is_not_public_refuses_the_whole_answer",
             "oauth/clients/test_fetching.py::test_a_host_is_looked_up_once_and_the_connection_goes_to_that_answer",
             "oauth/clients/test_fetching.py::test_a_redirect_is_not_followed",
+            "ingest/test_fetching.py::test_only_public_places_are_asked",
+            "ingest/test_fetching.py::test_each_redirect_is_judged_like_the_address_that_was_given",
         ),
     ),
     Attack(

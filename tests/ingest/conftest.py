@@ -14,6 +14,7 @@ import pytest_asyncio
 from app.access.layers import scope_for
 from app.context import SCOPES, Deadline
 from app.contract import Call
+from app.fetching.addresses import Resolve
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.reach import sender
@@ -45,13 +46,13 @@ def talk(*texts: str, session: str = "s-1") -> bytes:
     )
 
 
-def service_at(database: Database, home: Path, **ingest: Any) -> IngestService:
+def service_at(database: Database, home: Path, *, resolve: Resolve | None = None, **ingest: Any) -> IngestService:
     settings = Settings(
         run=RunSettings(home=home),
         embedding=EmbeddingSettings(embedding="none"),
         ingest=IngestSettings(**ingest),
     )
-    return IngestService(database, settings)
+    return IngestService(database, settings, resolve=resolve)
 
 
 class Agent:
@@ -91,6 +92,7 @@ class Agent:
     async def send(self, name: str, content: bytes, *, layer: str | None = None, **meta: Any) -> dict[str, Any]:
         """A file that came by HTTP, from behind its route."""
         scope = scope_for(self.principal, None if layer is None else [layer], writes=True)
+        self.service.files.prepare(self.tenant)
         staged = self.service.files.stage(self.tenant)
         await staged.write(content)
         incoming = Incoming(name, staged, Meta.model_validate(meta))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import InvalidInput
-from app.ingest.names import Way, file_type, session_file
+from app.ingest.names import Way, file_type, name_of_address, session_file
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,30 @@ def test_endings_say_how_text_is_made() -> None:
 
 def test_a_session_names_its_file() -> None:
     assert session_file("s-1") == session_file("s-1.jsonl") == "s-1.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "name"),
+    [
+        ("/", "text/html; charset=utf-8", "a.example.html"),
+        ("/docs/", "application/xhtml+xml", "a.example.html"),
+        ("/article", "Text/HTML", "article.html"),
+        ("/v2.1", "text/html", "v2.1.html"),
+        ("/a.md", "text/plain", "a.md"),
+        ("/a.md", "", "a.md"),
+        ("/read%20me", "text/plain", "read me.txt"),
+        ("/%E6%97%A5", "text/markdown", "日.md"),
+        ("/..%2Fa%00", "application/json", "-a-.json"),
+        ("/.htaccess", "text/plain", "htaccess.txt"),
+        ("/con", "text/html", "a.example.html"),
+        ("/feed", "application/rss+xml", "feed.xml"),
+        ("/api", "application/ld+json", "api.json"),
+        ("/a.docx", "application/zip", "a.docx"),
+        ("/a.JPEG", "image/jpg", "a.jpeg"),
+        ("/" + "ä" * 200, "text/html", "ä" * 75 + ".html"),
+    ],
+)
+def test_an_address_and_a_type_give_a_name(path: str, content_type: str, name: str) -> None:
+    found = name_of_address(f"https://a.example{path}", content_type)
+    assert found == name
+    file_type(found)

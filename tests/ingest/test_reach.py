@@ -30,6 +30,7 @@ def _asking(again: Callable[[], Principal]) -> RequestContext:
 async def _arrive(agent: Agent, again: Callable[[], Principal], layer: str = "") -> None:
     scope = scope_for(agent.principal, None, writes=True)
     files: Files = agent.service.files
+    files.prepare(agent.tenant)
     staged = files.stage(agent.tenant)
     await staged.write(b"x")
     standing = still_sending(_asking(again), layer)

@@ -123,6 +123,7 @@ class Gate:
         principal = caller.context(UPLOAD).principal
         assert principal is not None
         scope = scope_for(principal, None, writes=True)
+        self.ingest.files.prepare(scope.tenant)
         staged = self.ingest.files.stage(scope.tenant)
         await staged.write(content.encode())
         own = sender(principal)
