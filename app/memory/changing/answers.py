@@ -73,6 +73,7 @@ class Candidate(BaseModel):
     entity: Side
     relation: str
     values: list[Value] = Field(description="The first 20 of them.")
+    value_count: int = Field(description="All of them.")
     since: str | None = Field(description="Since when they overlap, where it is known.")
 
 
@@ -81,7 +82,8 @@ class ContradictionsAnswer(BaseModel):
 
     contradictions: list[Contradiction]
     count: int = Field(description="All that fit, all pages together.")
-    candidates: list[Candidate] = Field(description="Not yet recorded ones, on the first page.")
+    candidates: list[Candidate] = Field(description="Not yet recorded ones, on the first page; at most 50.")
+    candidate_count: int | None = Field(default=None, description="All of them, also those not listed.")
     next_cursor: str | None = None
 
 

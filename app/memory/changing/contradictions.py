@@ -63,6 +63,8 @@ async def contradictions(read: Reader, call: Call, arguments: ContradictionsInpu
         "count": row["total"],
         "candidates": _candidates(row["doubled"], nodes),
     }
+    if after is None:
+        answer["candidate_count"] = row["suspected"]
     if fits < len(page):
         answer["next_cursor"] = Cursor(tuple(page[fits - 1]["place"])).encode(call.scope, question)
     return answer
@@ -180,5 +182,6 @@ def _candidate(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]])
         "entity": _named(nodes[entry["source"]]),
         "relation": entry["relation"],
         "values": values,
+        "value_count": entry["held"],
         "since": starts[1] if known else None,
     }

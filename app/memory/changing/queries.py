@@ -134,7 +134,13 @@ CONTRADICTIONS: Final = statement(
       UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
       WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, said
       WHERE size(targets) * (size(targets) - 1) / 2 > size([p IN said WHERE p[0] IN targets AND p[1] IN targets])
-      WITH source, relation, targets ORDER BY source, relation LIMIT $most
+      WITH source, relation, targets ORDER BY source, relation
+      WITH collect([source, relation, targets]) AS every
+      RETURN size(every) AS suspected, every[..$most] AS first
+    }}
+    CALL (first) {{
+      UNWIND first AS s
+      WITH s[0] AS source, s[1] AS relation, s[2] AS targets
       UNWIND targets AS target
       WITH source, relation, target ORDER BY source, relation, target
       WITH source, relation, collect(target) AS targets
@@ -153,6 +159,6 @@ CONTRADICTIONS: Final = statement(
       WITH id, collect({{{_SIDE}}}) AS copies
       RETURN collect({{id: id, copies: copies}}) AS nodes
     }}
-    RETURN size(found) AS total, page, doubled, nodes
+    RETURN size(found) AS total, page, suspected, doubled, nodes
     """,
 )

@@ -129,6 +129,7 @@ async def test_two_current_values_of_a_relation_with_one_are_a_candidate_across_
                     "layers": ["a"],
                 },
             ],
+            "value_count": 2,
             "since": "2022-05-01T00:00:00Z",
         }
     ]
@@ -137,6 +138,7 @@ async def test_two_current_values_of_a_relation_with_one_are_a_candidate_across_
     assert (recorded["count"], recorded["candidates"]) == (1, [])
 
 
+@pytest.mark.shows("graph_contradictions", 9)
 async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(plain_agent: Agent) -> None:
     """A briefing is kept in memory: one hub and a few texts of 32 KiB made it tens of megabytes."""
     long = "z" * 30_000
@@ -170,6 +172,7 @@ async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(plain_ag
     assert len(orjson.dumps(rows)) < 20_000
     (candidate,) = answer["candidates"]
     assert [value["name"] for value in candidate["values"]] == names[:20]
+    assert (candidate["value_count"], answer["candidate_count"]) == (25, 1)
     assert candidate["since"] is None, "the moment that the second began is among those that are not read"
     assert answer["contradictions"][0]["description"] == f"{long[:500]}…"
 
@@ -182,6 +185,23 @@ async def test_which_relations_make_candidates_is_the_tenants_rule(agent: Agent)
             await agent.relate("Ann", relation, target)
     found = (await do(agent, "graph_contradictions"))["candidates"]
     assert [(entry["relation"], len(entry["values"]), entry["since"]) for entry in found] == [("LIVES_IN", 2, None)]
+
+
+@pytest.mark.shows("graph_contradictions", 9)
+async def test_of_more_candidates_than_are_listed_the_number_is_told(
+    plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for relation in ("WORKS_AT", "HOSTED_ON", "LOCATED_IN"):
+        for target in ("Rome", "Oslo"):
+            await plain_agent.relate("Ann", relation, target)
+    whole = await do(plain_agent, "graph_contradictions")
+    assert ([entry["relation"] for entry in whole["candidates"]], whole["candidate_count"]) == (
+        ["HOSTED_ON", "LOCATED_IN", "WORKS_AT"],
+        3,
+    )
+    monkeypatch.setattr("app.memory.changing.contradictions._CANDIDATES", 2)
+    cut = await do(plain_agent, "graph_contradictions")
+    assert (cut["candidates"], cut["candidate_count"]) == (whole["candidates"][:2], 3)
 
 
 @pytest.mark.shows("graph_contradictions", 8)
