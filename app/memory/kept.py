@@ -1,4 +1,4 @@
-"""What was read of a whole memory, kept until somebody writes to it: a briefing asks for the same again and again."""
+"""What was read of a whole memory, kept until somebody writes to it: the same is asked for again and again."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class _Reading:
     """Commits that had ended when the reading began: one that ends later may not be in it."""
     until: float
     size: int
+    mark: str | None
+    """What the database held before the reading began, where that was asked."""
 
 
 class Kept:
@@ -50,18 +52,24 @@ class Kept:
         self._size = 0
         self._sweep: asyncio.TimerHandle | None = None
 
-    def reader(self, session: TenantSession) -> Reader:
-        """Reads as ``session.read`` does, and asks the database only where something may have changed."""
+    def reader(self, session: TenantSession, *, exact: bool = False) -> Reader:
+        """Reads as ``session.read`` does, and asks the database only where something may have changed.
+
+        With ``exact`` it asks the database each time whether anybody has committed anything, which takes a millisecond:
+        then what another gateway wrote is seen at once too.
+        """
 
         async def read(statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
             scope = session.scope
             key = repr((scope.tenant, scope.layers, statement.name, sorted(parameters.items())))
+            mark = await session.committed() if exact else None
             known = self._readings.get(key)
-            if known is None or known.commits != session.commits or known.until < time.monotonic():
+            old = known is None or known.commits != session.commits or known.until < time.monotonic()
+            if known is None or old or (exact and known.mark != mark):
                 commits = session.commits
                 rows = await session.read(statement, **parameters)
                 size = len(key) + len(orjson.dumps(rows))
-                known = _Reading(rows, commits, time.monotonic() + LONGEST_SECONDS, size)
+                known = _Reading(rows, commits, time.monotonic() + LONGEST_SECONDS, size, mark)
             self._keep(key, known)
             return known.rows
 

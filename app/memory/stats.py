@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from app.contract import Call
-from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER
-from app.memory.kept import Reader
+from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
+from app.memory.kept import Kept, Reader
 from app.memory.pending import pending
 from app.store.database import Database
 from app.store.schema import VERSION
 
-__all__ = ["figures", "stats"]
+__all__ = ["figures", "figures_since", "stats"]
 
 
-async def stats(database: Database, call: Call) -> Mapping[str, Any]:
+async def stats(database: Database, kept: Kept, call: Call) -> Mapping[str, Any]:
     """Answer ``graph_stats``.
 
     Raises:
@@ -25,7 +26,7 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     waiting = asyncio.create_task(pending(database.control.until(call.deadline, call.request_id), call.scope))
     try:
-        held = await figures(session.read, len(session.scope.layers))
+        held = await figures(kept.reader(session, exact=True), len(session.scope.layers))
         work = await waiting
     finally:
         waiting.cancel()
@@ -43,7 +44,20 @@ async def figures(read: Reader, layers: int) -> dict[str, Any]:
     Raises:
         CallError: what the store raises.
     """
-    row = (await read(STATS_OF_ONE_LAYER if layers == 1 else STATS))[0]
+    return _figures((await read(STATS_OF_ONE_LAYER if layers == 1 else STATS))[0])
+
+
+async def figures_since(read: Reader, layers: int, since: datetime) -> tuple[dict[str, Any], int]:
+    """The same, and how many relations were first told ``since`` then.
+
+    Raises:
+        CallError: what the store raises.
+    """
+    row = (await read(STATS_OF_ONE_LAYER_SINCE if layers == 1 else STATS_SINCE, since=since))[0]
+    return _figures(row), row["fresh"]
+
+
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
     types, relations = row["types"], row["relations"]
     current = sum(found["current"] for found in relations)
     weight = sum(found["weight"] for found in relations)

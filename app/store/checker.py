@@ -5,6 +5,8 @@ The rules for a tenant's statement:
 * A node pattern binds ``tenant: $tenant`` and a layer in its map, or by conditions of its own clause that must hold
   (``n.tenant = $tenant AND n.layer IN $layers``), or names a variable that was bound so before. ``layer`` may also
   equal the layer of a bound variable. In expressions only a map or a bound variable counts.
+* ``COUNT { (n)--() }`` of a bound ``n`` may stand: its degree, which the engine keeps with it and reads no other node
+  for.
 * What an index procedure yields counts as an unbound node until its clause's conditions bind it.
 * What is created or merged carries both in its map; ends of a created relationship lie in one partition.
 * SET, REMOVE and DELETE touch only what was bound through ``$layer`` or ``$writable``; tenant and layer never change.
@@ -344,12 +346,19 @@ class _Checker:
             token, before = tokens[place], tokens[place - 1].upper if place else ""
             if token.text == "{" and before in _SUBQUERIES:
                 end = closing(tokens, place)
-                self.query(tokens[place + 1 : end], _Scope(dict(scope.variables)))
+                if not (before == "COUNT" and _is_degree(tokens[place + 1 : end], scope)):
+                    self.query(tokens[place + 1 : end], _Scope(dict(scope.variables)))
                 place = end
             elif _is_node(tokens, place):
                 for node in self._nodes(tokens[place : closing(tokens, place) + 1])[:1]:
                     self._bind(node, [], _Scope(dict(scope.variables)))
             place += 1
+
+
+def _is_degree(inside: Sequence[Token], scope: _Scope) -> bool:
+    """Whether this is ``(n)--()`` and nothing else, of a node that is bound."""
+    texts = [token.text for token in inside]
+    return len(texts) == 7 and texts[:1] + texts[2:] == list("()--()") and scope.variables.get(texts[1]) is not None
 
 
 def _map_facts(inside: Sequence[Token]) -> dict[str, str]:

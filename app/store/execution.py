@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, LiteralString, Protocol, TypeVar
 
-from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, AsyncSession, AsyncTransaction, Query
+from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, AsyncResult, AsyncSession, AsyncTransaction, Query
 
 from app.context import Deadline
 from app.errors import CallError, InternalError, Outcome
@@ -81,7 +81,17 @@ class Execution:
             DatabaseUnavailable: the database does not answer.
             Overloaded: the database has no room for it.
         """
-        return await self._single(statement.text, statement.name, parameters, deadline, trace, self._reading)
+        return await self._single(
+            statement.text, statement.name, parameters, deadline, trace, self._reading, taken=_rows
+        )
+
+    async def committed(self, deadline: Deadline, trace: Trace) -> str:
+        """A word for what the database holds: it stays the same until anybody at all has committed something.
+
+        Raises:
+            CallError: as ``read`` does.
+        """
+        return await self._single("CYPHER 25 RETURN 1", "store.mark", {}, deadline, trace, self._reading, taken=_mark)
 
     async def command(self, text: LiteralString, deadline: Deadline) -> None:
         """Run a schema command; it must be one that may be repeated (``IF NOT EXISTS``).
@@ -89,7 +99,9 @@ class Execution:
         Raises:
             CallError: as ``read`` does.
         """
-        await self._single("CYPHER 25 " + text, "schema.command", {}, deadline, Trace("schema"), self._writing)
+        await self._single(
+            "CYPHER 25 " + text, "schema.command", {}, deadline, Trace("schema"), self._writing, taken=_rows
+        )
 
     async def _single(
         self,
@@ -99,7 +111,9 @@ class Execution:
         deadline: Deadline,
         trace: Trace,
         mode: Mapping[str, Any],
-    ) -> list[dict[str, Any]]:
+        *,
+        taken: Callable[[AsyncResult], Awaitable[T]],
+    ) -> T:
         patience = _Patience()
         try:
             async with asyncio.timeout(deadline.remaining()) as clock:
@@ -108,7 +122,7 @@ class Execution:
                         query = Query(text, metadata=trace.metadata(), timeout=max(deadline.remaining(), 0.001))
                         async with self._driver.session(**mode) as session:
                             result = await session.run(query, _unprinted(parameters))
-                            return plain_rows(await result.fetch(_EVERY_ROW))
+                            return await taken(result)
                     except DATABASE_FAILURES as error:
                         if not await patience.waits(error):
                             raise translate(
@@ -160,6 +174,16 @@ class Execution:
         self._ended[tenant] += 1
         if not task.cancelled():
             task.exception()  # a caller that left never asks; asked here, so the loop does not complain
+
+
+async def _rows(result: AsyncResult) -> list[dict[str, Any]]:
+    return plain_rows(await result.fetch(_EVERY_ROW))
+
+
+async def _mark(result: AsyncResult) -> str:
+    """The server's name of its last commit; one of its own each time from a server that tells none."""
+    summary = await result.consume()
+    return str(summary.metadata.get("bookmark") or time.monotonic_ns())
 
 
 class _Unprinted(list[Any]):
@@ -244,8 +268,7 @@ class _Attempt:
         if self._transaction is None:
             raise InternalError("a statement ran outside its transaction")
         self.statement = statement.name
-        result = await self._transaction.run(statement.text, _unprinted(parameters))
-        return plain_rows(await result.fetch(_EVERY_ROW))
+        return await _rows(await self._transaction.run(statement.text, _unprinted(parameters)))
 
     async def commit(self) -> None:
         transaction = self._transaction

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER
+from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
 from tests.memory.conftest import Agent
 
 
@@ -25,7 +26,8 @@ async def test_the_figures_of_one_layer_are_those_that_grouping_gives(plain_agen
     async with plain_agent.service.database.driver.session() as session:
         faded = "MATCH (n:Entity {tenant: $of}) WHERE n.id IN ['vue', 'ada'] SET n.confidence = 0.1"
         aged = "MATCH (n:Entity {tenant: $of, id: 'vue'}) SET n.last_seen = datetime() - duration('P91D')"
-        for text in (faded, aged):
+        told = "MATCH (:Entity {tenant: $of, id: 'vue'})-[r]->() SET r.ingested_at = datetime('2020-01-01')"
+        for text in (faded, aged, told):
             await (await session.run(text, of=plain_agent.tenant)).consume()
     call = plain_agent.call("graph_stats")
     tenant = plain_agent.service.database.session(call.scope, deadline=call.deadline, request_id="test")
@@ -33,6 +35,10 @@ async def test_the_figures_of_one_layer_are_those_that_grouping_gives(plain_agen
     assert one["relations"] == grouped["relations"]
     assert one["types"] == [{key: value for key, value in row.items() if key != "stale"} for row in grouped["types"]]
     assert (one["stale"], grouped["stale"]) == (1, 1)
+    for since, fresh in ((2021, 2), (2019, 4)):
+        for statement, plain in ((STATS_OF_ONE_LAYER_SINCE, one), (STATS_SINCE, grouped)):
+            row = (await tenant.read(statement, since=datetime(since, 1, 1, tzinfo=UTC)))[0]
+            assert row == plain | {"fresh": fresh}
     figures: dict[str, Any] = await plain_agent.stats()
     assert (figures["nodes"]["total"], figures["health"]["orphaned_nodes"]) == (6, 1)
     assert (figures["edges"]["total"], figures["edges"]["ended"]) == (3, 1)

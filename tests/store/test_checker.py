@@ -37,6 +37,7 @@ GOOD_READS = [
     "RETURN CASE WHEN (n.x > 1) THEN 1 ELSE 2 END AS x, [k IN keys(n) WHERE NOT (k IN ['a']) | [k, n[k]]] AS p",
     "MATCH (x:Alias {tenant: $tenant, id: $id}) USING INDEX x:Alias(tenant, layer, id) WHERE x.layer IN $layers "
     "RETURN x.target AS id",
+    "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers RETURN n.id AS id, COUNT { (n)--() } AS degree",
     "UNWIND $starts AS start WITH start, 1 AS limit MATCH (match:Entity {tenant: $tenant, id: start}) "
     "WHERE match.layer IN $layers RETURN match.id AS set",
     "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers /* MATCH (x) */ RETURN 'MATCH (y)' AS text // (z)",
@@ -45,6 +46,12 @@ GOOD_READS = [
 BAD_READS = {
     "no partition at all": "MATCH (n:Entity {id: $id}) RETURN n.name AS name",
     "tenant without layer": "MATCH (n:Entity {tenant: $tenant, id: $id}) RETURN n.name AS name",
+    "the degree of what is not bound": "UNWIND $ids AS n RETURN COUNT { (n)--() } AS degree",
+    "more than a degree": "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers "
+    "RETURN COUNT { (n)--(m) WHERE m.secret } AS many",
+    "what a bound node leads to": "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers "
+    "RETURN COLLECT { MATCH (n)--(m) RETURN m.id } AS ids",
+    "a degree as a pattern": "MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers MATCH (n)--() RETURN n.id",
     "layer without tenant": "MATCH (n:Entity {id: $id}) WHERE n.layer IN $layers RETURN n.name AS name",
     "tenant from a caller": "MATCH (n:Entity {tenant: $owner, layer: $layer}) RETURN n.name AS name",
     "tenant as a literal": "MATCH (n:Entity {tenant: 't', layer: ''}) RETURN n.name AS name",

@@ -107,6 +107,9 @@ class SuggestionsAnswer(BaseModel):
     scope: dict[str, Any]
     scale: str = Field(description="What embedding_similarity is measured on; `cosine` stands beside it.")
     note: str | None = None
+    truncated: bool = Field(
+        default=False, description="More than 50,000 names or 2,000 pairs: ask for one entity_type or entity_id."
+    )
     next_cursor: str | None = Field(default=None, description="Goes on with more pairs, then with more entities.")
 
 

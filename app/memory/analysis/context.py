@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from app.contract import Call
-from app.memory.analysis.queries import HUBS, RECENT
+from app.memory.analysis.queries import HUBS, RECENT, RECENT_IN_ONE_LAYER
 from app.memory.analysis.schemas import ContextInput
 from app.memory.changing.contradictions import contradictions
 from app.memory.changing.schemas import ContradictionsInput
@@ -19,15 +19,14 @@ from app.memory.moments import moment_text, read_properties
 from app.memory.pending import pending
 from app.memory.schemas import QueryInput
 from app.memory.service import MemoryService
-from app.memory.stats import figures
-from app.memory.traverse import query
-from app.store.database import Database
+from app.memory.stats import figures_since
 
 __all__ = ["build_context"]
 
 T = TypeVar("T")
 
 _CHARACTERS_A_TOKEN: Final = 3
+_WIDTH, _WIDER = 200, 20
 _HOPS, _LEAST, _NODES, _EDGES = 2, 0.3, 15, 25
 _CONTRADICTIONS: Final = 10
 _RULES: Final = 30
@@ -61,15 +60,20 @@ async def build_context(service: MemoryService, call: Call, arguments: ContextIn
     read = service.kept.reader(session)
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     since = hour - timedelta(days=arguments.recent_days)
-    held, recent, hubs, work, disputed, around = await _together(
-        figures(read, len(call.scope.layers)),
-        read(RECENT, since=since, limit=arguments.max_recent, most=_RULES),
-        read(HUBS, min_weight=_LEAST, limit=arguments.hub_count, since=since),
+    (held, relations), recent, hubs, work, disputed, around = await _together(
+        figures_since(read, len(call.scope.layers), since),
+        read(
+            RECENT_IN_ONE_LAYER if len(call.scope.layers) == 1 else RECENT,
+            since=since,
+            limit=arguments.max_recent,
+            most=_RULES,
+        ),
+        _hubs(read, arguments.hub_count),
         pending(database.control.until(call.deadline, call.request_id), call.scope),
         _contradictions(read, call, arguments),
         _around(service, call, arguments),
     )
-    added, ranked = recent[0], hubs[0]
+    added = recent[0]
     entities = [_recent(entry) for entry in added["recent"]]
     nodes, edges = ({**held[key], "by_type": _most(held[key]["by_type"])} for key in ("nodes", "edges"))
     answer: dict[str, Any] = {
@@ -82,13 +86,13 @@ async def build_context(service: MemoryService, call: Call, arguments: ContextIn
         "topic_neighbourhood": around,
         "contradictions": disputed,
         "recent_entities": entities,
-        "top_hubs": [{**hub, "name": _clip(hub["name"], _SHORT)} for hub in ranked["hubs"]],
+        "top_hubs": [{**hub, "name": _clip(hub["name"], _SHORT)} for hub in hubs],
         "stats": {"nodes": nodes, "edges": edges},
         "graph_health": _health(held),
         "recent_additions": {
             "days": arguments.recent_days,
             "entity_count": added["entities"],
-            "edge_count": ranked["relations"],
+            "edge_count": relations,
             "entities": list(entities),
         },
     }
@@ -107,6 +111,17 @@ async def _together(*parts: Awaitable[Any]) -> list[Any]:
 
 async def _awaited(part: Awaitable[T]) -> T:
     return await part
+
+
+async def _hubs(read: Reader, limit: int) -> list[dict[str, Any]]:
+    """Those with the most strong relations, looked for among ever more until no other can have as many."""
+    width = _WIDTH
+    while True:
+        row = (await read(HUBS, min_weight=_LEAST, limit=limit, width=width))[0]
+        hubs: list[dict[str, Any]] = row["hubs"]
+        if row["bound"] is None or (len(hubs) == limit and hubs[-1]["degree"] > row["bound"]):
+            return hubs
+        width *= _WIDER
 
 
 async def _contradictions(read: Reader, call: Call, arguments: ContextInput) -> list[dict[str, Any]] | None:

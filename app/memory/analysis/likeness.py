@@ -30,6 +30,7 @@ _CROWD: Final = 40
 """Entities that share a word beyond which the word says little."""
 _EVERY: Final = 50
 """Names or words after which the clock is looked at."""
+_SEPARATING: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _ALIKE: Final = 0.5
 """Likeness of names from which a pair is one to look at."""
 
@@ -102,7 +103,7 @@ def beside_name(clock: Clock, rows: Sequence[Sequence[Any]], id_: str) -> list[S
     keys = {alike_key(name) for name in (own[1], *own[3])}
 
     def near(name: str) -> bool:
-        joined = "".join(ch for ch in name.casefold() if ch.isalnum())
+        joined = name.lower().translate(_SEPARATING)
         return not name.isascii() or joined in keys or any(part in joined for part in parts)
 
     found = []

@@ -6,11 +6,12 @@ come as one collected list, since the driver takes ten times as long for as many
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 from app.store.statement import statement
 
 __all__ = [
+    "COMPARABLE",
     "COUNT_STALE",
     "EDGES",
     "EXAMPLE_QUERY",
@@ -18,11 +19,13 @@ __all__ = [
     "JUDGED",
     "MEMBERS",
     "NAMED",
+    "NAMED_BESIDE",
     "NAMED_OF_TYPE",
     "NEAR_EACH",
     "NEIGHBOURS",
     "PAIRED",
     "RECENT",
+    "RECENT_IN_ONE_LAYER",
     "REWRITE_VECTORS",
     "SCOPED",
     "STALE",
@@ -80,37 +83,52 @@ TYPED_ENDS: Final = statement(
     """,
 )
 
-RECENT: Final = statement(
-    "memory.read_recent",
-    """
-    CALL {
-      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.last_seen >= $since
-      WITH DISTINCT n.id AS id
-      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
-      WITH id, min(n.first_seen) AS first_seen WHERE first_seen >= $since
+
+def _recent(first_seen: LiteralString) -> LiteralString:
+    """What is new and which rules stand; ``first_seen`` finds every merged entity's ``id`` and ``first_seen``."""
+    return f"""
+    CALL {{
+      MATCH (n:Entity {{tenant: $tenant}}) USING INDEX n:Entity(tenant, last_seen)
+      WHERE n.layer IN $layers AND n.last_seen >= $since
+      {first_seen}
       ORDER BY first_seen DESC, id
       WITH collect([id, first_seen]) AS found
       RETURN size(found) AS entities, found[..$limit] AS newest
-    }
-    CALL (newest) {
+    }}
+    CALL (newest) {{
       UNWIND newest AS new
       WITH new[0] AS id, new[1] AS first_seen
-      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
       WITH id, first_seen, min([n.layer, n.name, n.type]) AS first, max(n.confidence) AS confidence
       ORDER BY first_seen DESC, id
       RETURN collect([id, first[1], first[2], toString(first_seen), confidence]) AS recent
-    }
-    CALL {
-      MATCH (n:Entity {tenant: $tenant, type: 'Preference'}) WHERE n.layer IN $layers AND n.subtype = 'rule'
+    }}
+    CALL {{
+      MATCH (n:Entity {{tenant: $tenant, type: 'Preference'}}) WHERE n.layer IN $layers AND n.subtype = 'rule'
       WITH DISTINCT n.id AS id ORDER BY id LIMIT $most
-      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
       WITH id, min([n.layer, n.name, n.type]) AS first,
         max(coalesce(toStringOrNull(n.value), toStringOrNull(n.content), toStringOrNull(n.description))) AS text
       ORDER BY id
       RETURN collect([id, first[1], text]) AS rules
-    }
+    }}
     RETURN entities, recent, rules
-    """,
+    """
+
+
+RECENT: Final = statement(
+    "memory.read_recent",
+    _recent(
+        """WITH DISTINCT n.id AS id
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      WITH id, min(n.first_seen) AS first_seen WHERE first_seen >= $since"""
+    ),
+)
+
+# In one layer every entity has one copy.
+RECENT_IN_ONE_LAYER: Final = statement(
+    "memory.read_recent_in_one_layer",
+    _recent("AND n.first_seen >= $since WITH n.id AS id, n.first_seen AS first_seen"),
 )
 
 _JOINED: Final = """
@@ -120,23 +138,26 @@ _JOINED: Final = """
 """
 """Every relation once. Both ends come from an index with their ids: nothing of them is read."""
 
-# One pass over the relations: how many are new, and which entities have the most strong current ones. A relation counts
-# half at each of its ends, so that the sum over all entities is the number of relations.
+# Entities with the most strong current relations. None has more of them than it has relations in all, which the engine
+# keeps with it: only the $width with the most in all are looked into, and `bound` is what any other may have at most.
 HUBS: Final = statement(
     "memory.read_hubs",
     """
     CALL {
-    """
-    + _JOINED
-    + """
-      WITH a.id AS f, type(r) AS t, b.id AS g, min(r.ingested_at) AS at,
-        max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END) AS weight
-      UNWIND CASE WHEN f = g THEN [f] ELSE [f, g] END AS id
-      WITH id, count(CASE WHEN weight > $min_weight THEN 1 END) AS degree,
-        sum(CASE WHEN at >= $since THEN CASE WHEN f = g THEN 1.0 ELSE 0.5 END ELSE 0.0 END) AS fresh
-      ORDER BY degree DESC, id
-      WITH collect(CASE WHEN degree >= 3 THEN [id, degree] END) AS found, sum(fresh) AS fresh
-      RETURN found[..$limit] AS ranked, toInteger(round(fresh)) AS relations
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $layers AND n.id IS NOT NULL
+      WITH n.id AS id, sum(COUNT { (n)--() }) AS most WHERE most >= 3
+      ORDER BY most DESC, id LIMIT $width + 1
+      RETURN collect(id)[..$width] AS ids, collect(most)[$width] AS bound
+    }
+    CALL (ids) {
+      UNWIND ids AS id
+      MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+      MATCH (n)-[r]-(m:Entity {tenant: $tenant})
+      WHERE m.layer IN $layers AND r.invalid_at IS NULL AND coalesce(r.weight, 0.5) > $min_weight
+      WITH id, count(DISTINCT [type(r), m.id, startNode(r) = n]) AS degree WHERE degree >= 3
+      ORDER BY degree DESC, id LIMIT $limit
+      RETURN collect([id, degree]) AS ranked
     }
     CALL (ranked) {
       UNWIND ranked AS hub
@@ -146,7 +167,7 @@ HUBS: Final = statement(
       ORDER BY degree DESC, id
       RETURN collect({id: id, name: first[1], type: first[2], degree: degree, confidence: confidence}) AS hubs
     }
-    RETURN hubs, relations
+    RETURN hubs, bound
     """,
 )
 
@@ -183,24 +204,25 @@ MEMBERS: Final = statement(
     """,
 )
 
-# Who has a vector that may be compared, in one scope: an entity, a type, or all. Up to $few vectors are compared by the
-# caller, each with each; $after goes on behind an id.
+# Whether there are more than $few vectors that may be compared: up to then the caller compares each with each.
+COMPARABLE: Final = statement(
+    "memory.count_comparable",
+    """
+    MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, type)
+    WHERE n.layer IN $layers AND n.type IS NOT NULL AND n.embedding_of = $recipe
+    WITH n LIMIT $few + 1
+    RETURN count(n) AS held
+    """,
+)
+
+# Of a type or of all, who is looked at; $after goes on behind an id.
 SCOPED: Final = statement(
     "memory.list_scoped",
     """
-    CALL {
-      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, type)
-      WHERE n.layer IN $layers AND n.type IS NOT NULL AND n.embedding_of = $recipe
-      WITH n LIMIT $few + 1
-      RETURN count(n) AS held
-    }
-    CALL {
-      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
-      WHERE n.layer IN $layers AND n.id > $after AND ($type IS NULL OR n.type = $type) AND ($id IS NULL OR n.id = $id)
-      WITH DISTINCT n.id AS id ORDER BY id LIMIT $limit
-      RETURN collect(id) AS seeds
-    }
-    RETURN held, seeds
+    MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
+    WHERE n.layer IN $layers AND n.id > $after AND ($type IS NULL OR n.type = $type)
+    WITH DISTINCT n.id AS id ORDER BY id LIMIT $limit
+    RETURN collect(id) AS seeds
     """,
 )
 
@@ -260,6 +282,28 @@ NAMED_OF_TYPE: Final = statement(
     MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
     WITH id, min([n.layer, n.name, n.type]) AS first, collect(coalesce(n.aliases, [])) AS aliases
     WHERE first[2] = $type
+    WITH id, first, aliases ORDER BY id LIMIT $most
+    RETURN collect([id, first[1], first[2], reduce(all = [], some IN aliases | all + some)]) AS rows
+    """,
+)
+
+# The same of the type that one entity has: only two of one type are a pair.
+NAMED_BESIDE: Final = statement(
+    "memory.read_named_beside",
+    """
+    CALL {
+      MATCH (n:Entity {tenant: $tenant, id: $id}) WHERE n.layer IN $layers
+      RETURN min([n.layer, n.name, n.type]) AS own
+    }
+    WITH own[2] AS type
+    CALL (type) {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, type)
+      WHERE n.layer IN $layers AND n.type = type
+      RETURN DISTINCT n.id AS id
+    }
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+    WITH type, id, min([n.layer, n.name, n.type]) AS first, collect(coalesce(n.aliases, [])) AS aliases
+    WHERE first[2] = type
     WITH id, first, aliases ORDER BY id LIMIT $most
     RETURN collect([id, first[1], first[2], reduce(all = [], some IN aliases | all + some)]) AS rows
     """,

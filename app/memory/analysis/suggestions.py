@@ -28,8 +28,10 @@ from app.memory.analysis.likeness import (
     pairs_by_vector,
 )
 from app.memory.analysis.queries import (
+    COMPARABLE,
     MEMBERS,
     NAMED,
+    NAMED_BESIDE,
     NAMED_OF_TYPE,
     NEAR_EACH,
     NEIGHBOURS,
@@ -96,16 +98,16 @@ async def suggestions(
         return _answer(arguments, [], 0, _unknown(arguments))
     start = max(0, int(start))
     near, reached = await _by_vector(session, call, scope, arguments)
-    if scope.type is None:
-        rows = (await session.read(NAMED, most=_NAMES))[0]["rows"]
-    else:
-        rows = (await session.read(NAMED_OF_TYPE, type=scope.type, most=_NAMES))[0]["rows"]
-    named, by_name = await in_thread(Clock(call.deadline, _NARROWER), _by_name, rows, scope)
+    rows = await _names(session, scope)
+    named, by_name = await in_thread(Clock(call.deadline, _NARROWER), _by_name, rows[:_NAMES], scope)
+    cut = len(rows) > _NAMES or len(by_name) > _BY_NAME
+    by_name = by_name[:_BY_NAME]
     near |= await _compared(session, scope, [pair for pair in by_name if pair not in near])
-    pairs = sorted({*near, *by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))[:_PAIRS]
+    pairs = sorted({*near, *by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))
+    cut, pairs = cut or len(pairs) > _PAIRS, pairs[:_PAIRS]
     around = await _around(session, pairs, named)
     scored = await in_thread(Clock(call.deadline, _NARROWER), _scored, scope, pairs, near, named, around, arguments)
-    answer = _answer(arguments, scored[start:], len(pairs), None if recipe else _NO_MODEL)
+    answer = _answer(arguments, scored[start:], len(pairs), None if recipe else _NO_MODEL) | {"truncated": cut}
     end = start + len(answer["suggestions"])
     if end < len(scored):
         answer["next_cursor"] = Cursor((after, end)).encode(call.scope, question)
@@ -127,13 +129,8 @@ async def _scope(session: TenantSession, arguments: SuggestionsInput, recipe: st
         if found.id is None or (type_ is not None and found.type != type_):
             return None
         id_, type_ = found.id, found.type
-    row = (
-        await session.read(
-            SCOPED, recipe=recipe or "", few=FEW_VECTORS, type=type_, id=id_, after=after, limit=_SEEDS + 1
-        )
-    )[0]
-    few = row["held"] <= FEW_VECTORS
-    seeds = row["seeds"]
+    few = (await session.read(COMPARABLE, recipe=recipe or "", few=FEW_VECTORS))[0]["held"] <= FEW_VECTORS
+    seeds = [id_] if id_ else (await session.read(SCOPED, type=type_, after=after, limit=_SEEDS + 1))[0]["seeds"]
     return _Scope(id_, type_, recipe, seeds[:_SEEDS], few, few or len(seeds) <= _SEEDS)
 
 
@@ -164,13 +161,26 @@ async def _by_vector(
     return found, last
 
 
+async def _names(session: TenantSession, scope: _Scope) -> list[Sequence[Any]]:
+    """Who may have a name like one in the scope, and one more than are compared if there are more."""
+    most = _NAMES + 1
+    if scope.id is not None:
+        found = await session.read(NAMED_BESIDE, id=scope.id, most=most)
+    elif scope.type is not None:
+        found = await session.read(NAMED_OF_TYPE, type=scope.type, most=most)
+    else:
+        found = await session.read(NAMED, most=most)
+    rows: list[Sequence[Any]] = found[0]["rows"]
+    return rows
+
+
 def _by_name(clock: Clock, rows: Sequence[Sequence[Any]], scope: _Scope) -> tuple[dict[str, Named], list[Pair]]:
-    """What is known of the names in the scope, by id, and the pairs that are alike."""
+    """What is known of the names in the scope, by id, and the pairs that are alike; one more than are looked at."""
     if scope.id is not None:
         rows = beside_name(clock, rows, scope.id)
     named = named_of(clock, rows)
     seeds = None if scope.id is None and scope.few else frozenset(scope.seeds)
-    return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, _BY_NAME)
+    return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, _BY_NAME + 1)
 
 
 async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]) -> dict[Pair, float]:

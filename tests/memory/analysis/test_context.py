@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import orjson
@@ -147,3 +149,37 @@ async def test_a_briefing_tells_what_was_written_since_the_last_one(plain_agent:
     assert after["stats"]["nodes"]["total"] == before["stats"]["nodes"]["total"] + 1
     assert after["recent_additions"]["edge_count"] == before["recent_additions"]["edge_count"] + 1
     assert after["top_hubs"][0]["degree"] == before["top_hubs"][0]["degree"] + 1
+
+
+@pytest.mark.shows("graph_build_context", 5)
+async def test_hubs_are_those_that_counting_every_relation_gives(
+    service: MemoryService, database: Database, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few are looked into first, and whatever each has that is weak, ended, doubled or hidden."""
+    service.embedder.identity = None
+    both = Agent(service, tenant, ("", "a"), "a")
+    chance = Random(3)
+    names = [f"thing {number}" for number in range(14)]
+    for agent in (Agent(service, tenant, ("",), ""), both, Agent(service, tenant, ("b",), "b")):
+        pairs = [(chance.choice(names[:6]), chance.choice(names)) for _ in range(45)]
+        said = {(one, chance.choice(("USES", "WORKS_AT")), other) for one, other in pairs if one != other}
+        told = [relation(*triple, valid_at="2020-01-01", weight=chance.random()) for triple in sorted(said)]
+        await agent.batch([entity(name) for name in names], told)
+    async with database.driver.session(database=database.name) as session:
+        result = await session.run(
+            """
+            MATCH (a:Entity {tenant: $tenant})-[r]->(b) WHERE a.layer IN ['', 'a'] AND r.invalid_at IS NULL
+              AND r.weight > 0.3
+            RETURN DISTINCT a.id AS source, type(r) AS verb, b.id AS target
+            """,
+            tenant=tenant,
+        )
+        strong = [(row["source"], row["verb"], row["target"]) async for row in result]
+    degrees = Counter(end for source, _, target in strong for end in {source, target})
+    expected = sorted(((id_, many) for id_, many in degrees.items() if many >= 3), key=lambda hub: (-hub[1], hub[0]))
+    assert len(expected) > 5
+    monkeypatch.setattr("app.memory.analysis.context._WIDER", 2)
+    for width, count in ((1, 1), (1, 5), (2, 20), (200, 3)):
+        monkeypatch.setattr("app.memory.analysis.context._WIDTH", width)
+        hubs = (await do(both, "graph_build_context", hub_count=count))["top_hubs"]
+        assert [(hub["id"], hub["degree"]) for hub in hubs] == expected[:count]

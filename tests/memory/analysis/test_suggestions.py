@@ -137,3 +137,17 @@ async def test_ended_relations_and_hidden_layers_count_for_nothing(service: Memo
     await wide.relate("Ann Lee", "WORKS_AT", "Bolt", valid_at="2022-01-01")
     after = (await do(wide, "graph_merge_suggestions", min_score=0.1))["suggestions"][0]
     assert after["signals"]["neighbor_jaccard"] == 0.0
+
+
+@pytest.mark.shows("graph_merge_suggestions", 12)
+async def test_what_the_limits_leave_uncompared_is_told(plain_agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    await plain_agent.batch([entity(f"{word} Atlas", "Project") for word in ("the", "our", "Atlas", "all")])
+    whole = await do(plain_agent, "graph_merge_suggestions", min_score=0.05)
+    assert (whole["truncated"], whole["total_pairs_evaluated"]) == (False, 3)
+    for limit, most in (("_NAMES", 3), ("_BY_NAME", 2), ("_PAIRS", 2)):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, limit, most)
+            cut = await do(plain_agent, "graph_merge_suggestions", min_score=0.05)
+            assert (cut["truncated"], cut["total_pairs_evaluated"]) == (True, 2), limit
+            beside = await do(plain_agent, "graph_merge_suggestions", min_score=0.05, entity_id="all Atlas")
+            assert beside["truncated"] == (limit == "_NAMES"), limit
