@@ -42,6 +42,7 @@ EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
         **dict.fromkeys(("around", "beside", "forgotten", "removed", "single", "verbs", "exempt"), ("x",)),
         **dict.fromkeys(("ends", "pairs", "rivals", "changed", "parted"), (_RECORD,)),
         **dict.fromkeys(("aliases", "created", "entities"), (_IMAGE,)),
+        **dict.fromkeys(("at_edge", "at_node"), 0),
         **dict.fromkeys(("hops", "most", "width", "limit", "near", "few", "nearest", "whole"), 1),
         **dict.fromkeys(("type", "after", "min_confidence")),
         **dict.fromkeys(("brief", "current_only", "confirms", "include_resolved", "include_orphans"), True),

@@ -10,7 +10,7 @@ from app.contract import Call, Cursor, Json
 from app.errors import Conflict, InvalidInput
 from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.removing.queries import COPIES, FITTING
+from app.memory.removing.queries import COPIES, FITTING, STILL_FITTING
 from app.memory.removing.removal import Copy, Going, Triple, locked, removed
 from app.memory.removing.schemas import PruneInput
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
@@ -57,15 +57,12 @@ async def prune(
 
     async def work(writing: Writing) -> Json:
         nonlocal taken
-        row = (await writing.run(FITTING, **terms))[0]
-        nodes, edges = row["nodes"][: arguments.limit], row["edges"][: arguments.limit]
-        left = len(row["nodes"]) - len(nodes) + len(row["edges"]) - len(edges)
-        ids, triples = [node[0] for node in nodes], [_triple(edge) for edge in edges]
+        row = (await writing.run(FITTING, **terms, at_node=0, at_edge=0, limit=arguments.limit))[0]
+        ids, triples = [node[0] for node in row["nodes"]], [_triple(edge) for edge in row["edges"]]
+        left = row["node_count"] - len(ids) + row["edge_count"] - len(triples)
         going = await locked(writing, recording, ids, triples)
-        again = (await writing.run(FITTING, **terms))[0]
-        if not {node[0] for node in again["nodes"]}.issuperset(ids) or not set(map(_triple, again["edges"])).issuperset(
-            triples
-        ):
+        again = (await writing.run(STILL_FITTING, **terms, ids=ids, triples=row["edges"]))[0]
+        if set(again["ids"]) != set(ids) or set(map(_triple, again["edges"])) != set(triples):
             raise _Changed
         aliases, undo_id = await removed(writing, recording, going, _summary(ids, going))
         taken = going.size()
@@ -106,22 +103,22 @@ def _triple(edge: Sequence[Any]) -> Triple:
 async def _preview(read: Any, call: Call, arguments: PruneInput, terms: Mapping[str, Any]) -> Json:
     question = arguments.model_dump(exclude={"cursor", "layers", "limit", "reason", "idempotency_key"})
     at_node, at_edge = _places(call, arguments, question)
-    row = (await read(FITTING, **terms))[0]
-    nodes = [_node(node) for node in row["nodes"][at_node : at_node + arguments.limit]]
-    edges = [_edge(edge) for edge in row["edges"][at_edge : at_edge + arguments.limit]]
+    row = (await read(FITTING, **terms, at_node=at_node, at_edge=at_edge, limit=arguments.limit))[0]
+    nodes = [_node(node) for node in row["nodes"]]
+    edges = [_edge(edge) for edge in row["edges"]]
     nodes = nodes[: fitting(nodes, _ROOM)]
     edges = edges[: fitting(edges, _ROOM)]
     place = (at_node + len(nodes), at_edge + len(edges))
-    remaining = max(0, len(row["nodes"]) - place[0]) + max(0, len(row["edges"]) - place[1])
+    remaining = max(0, row["node_count"] - place[0]) + max(0, row["edge_count"] - place[1])
     copies = [Copy(**copy) for copy in await read(COPIES, ids=[node["id"] for node in nodes])] if nodes else []
     answer: Json = {
         "mode": "preview",
         "nodes_to_prune": nodes,
         "edges_to_prune": edges,
-        "node_count": len(row["nodes"]),
-        "edge_count": len(row["edges"]),
-        "nodes_pruned": len(row["nodes"]),
-        "edges_pruned": len(row["edges"]),
+        "node_count": row["node_count"],
+        "edge_count": row["edge_count"],
+        "nodes_pruned": row["node_count"],
+        "edges_pruned": row["edge_count"],
         "kept": [copy.kept() for copy in copies if not copy.goes],
         "remaining": remaining,
     }

@@ -5,70 +5,98 @@ Chosen is on the merged view of the readable layers; what goes are the copies in
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 from app.store.statement import statement
 
-__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED"]
+__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED", "STILL_FITTING"]
 
-# Both lists in one order and whole, so that a page, its successors and an execution choose alike. A merged record fits
-# only if its writable copies do, so those are looked for first (both ends by index and joined, which spares reading the
-# other end of each relation), and what is found is judged merged: a relation's state and weight are those of partition
-# rule 5. Relations of a rule stay, and so does what has one.
-FITTING: Final = statement(
-    "memory.find_prunable",
-    """
-    CALL {
+_SCANNED: Final[LiteralString] = """
       MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
       USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id) USING JOIN ON b
       WHERE a.layer IN $writable AND a.id IS NOT NULL AND b.layer IN $writable AND b.id IS NOT NULL
         AND r.weight < $edge_threshold
-      WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target
-      CALL (source, relation, target) {
-        MATCH (x:Entity {tenant: $tenant, id: source}) WHERE x.layer IN $layers
-        MATCH (y:Entity {tenant: $tenant, layer: x.layer, id: target})
+      WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target"""
+_GIVEN: Final[LiteralString] = """
+      UNWIND $triples AS t
+      MATCH (a:Entity {tenant: $tenant, id: t[0]}) WHERE a.layer IN $writable
+      MATCH (b:Entity {tenant: $tenant, layer: a.layer, id: t[2]})
+      MATCH (a)-[r]->(b) WHERE type(r) = t[1] AND r.weight < $edge_threshold
+      WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target"""
+_FADED: Final[LiteralString] = """(coalesce(n.confidence, 0.5) < $node_threshold
+        OR ($include_orphans AND n.last_seen < $unseen_since
+          AND NOT EXISTS { MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers }))
+      WITH DISTINCT n.id AS id"""
+_EVERY_ONE: Final[LiteralString] = f"""
+      MATCH (n:Entity {{tenant: $tenant}}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $writable AND n.id IS NOT NULL AND {_FADED}"""
+_THESE: Final[LiteralString] = f"""
+      UNWIND $ids AS id
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $writable AND {_FADED}"""
+
+
+def _fitting(relations: LiteralString, entities: LiteralString) -> LiteralString:
+    """What fits among the writable copies that are given, each judged merged.
+
+    A merged record fits only if its writable copies do. A relation's state and weight are those of partition rule 5.
+    Relations of a rule stay, and so does what has one.
+    """
+    return f"""
+    CALL {{{relations}
+      CALL (source, relation, target) {{
+        MATCH (x:Entity {{tenant: $tenant, id: source}}) WHERE x.layer IN $layers
+        MATCH (y:Entity {{tenant: $tenant, layer: x.layer, id: target}})
         WITH DISTINCT x, y, relation
         MATCH (x)-[c]->(y) WHERE type(c) = relation
         RETURN coalesce(max(CASE WHEN c.invalid_at IS NULL THEN coalesce(c.weight, 0.5) END),
           max(coalesce(c.weight, 0.5))) AS weight
-      }
+      }}
       WITH source, relation, target, weight
-      WHERE weight < $edge_threshold AND NOT EXISTS {
-        MATCH (n:Entity {tenant: $tenant})
-        WHERE n.layer IN $layers AND n.id IN [source, target] AND n.subtype = 'rule' }
+      WHERE weight < $edge_threshold AND NOT EXISTS {{
+        MATCH (n:Entity {{tenant: $tenant}})
+        WHERE n.layer IN $layers AND n.id IN [source, target] AND n.subtype = 'rule' }}
       WITH source, relation, target, weight ORDER BY source, relation, target
       RETURN collect([source, relation, target, weight]) AS edges
-    }
-    CALL {
-      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
-      WHERE n.layer IN $writable AND n.id IS NOT NULL AND (coalesce(n.confidence, 0.5) < $node_threshold
-        OR ($include_orphans AND n.last_seen < $unseen_since
-          AND NOT EXISTS { MATCH (n)-[]-(m:Entity {tenant: $tenant}) WHERE m.layer IN $layers }))
-      WITH DISTINCT n.id AS id
-      CALL (id) {
-        MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
+    }}
+    CALL {{{entities}
+      CALL (id) {{
+        MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
         RETURN min([n.layer, n.type, n.name]) AS first, max(coalesce(n.confidence, 0.5)) AS confidence,
           max(n.last_seen) AS last_seen, max(CASE WHEN n.subtype = 'rule' THEN 1 ELSE 0 END) AS rule
-      }
-      CALL (id) {
-        MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
-        MATCH (n)-[r]-(o:Entity {tenant: $tenant}) WHERE o.layer IN $layers
+      }}
+      CALL (id) {{
+        MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
+        MATCH (n)-[r]-(o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers
         WITH startNode(r).id AS f, type(r) AS t, endNode(r).id AS g, o.id AS other,
           coalesce(max(CASE WHEN r.invalid_at IS NULL THEN coalesce(r.weight, 0.5) END), max(coalesce(r.weight, 0.5)))
             AS weight
         RETURN count(*) AS edge_count, max(weight) AS strongest, collect(DISTINCT other) AS others
-      }
+      }}
       WITH id, first, confidence, last_seen, edge_count, others, rule, strongest
       WHERE rule = 0 AND (strongest IS NULL OR strongest < $edge_threshold) AND (confidence < $node_threshold
         OR ($include_orphans AND edge_count = 0 AND last_seen < $unseen_since))
       WITH id, first, confidence, last_seen, edge_count, others
-      WHERE NOT EXISTS {
-        MATCH (o:Entity {tenant: $tenant}) WHERE o.layer IN $layers AND o.id IN others AND o.subtype = 'rule' }
+      WHERE NOT EXISTS {{
+        MATCH (o:Entity {{tenant: $tenant}}) WHERE o.layer IN $layers AND o.id IN others AND o.subtype = 'rule' }}
       WITH id, first, confidence, last_seen, edge_count ORDER BY id
       RETURN collect([id, first[1], first[2], confidence, toString(last_seen), edge_count]) AS nodes
-    }
-    RETURN edges, nodes
+    }}"""
+
+
+# Both lists in one order and counted whole, so that a page, its successors and an execution choose alike. Both ends of
+# relations come by index and are joined, which spares reading the other end of each.
+FITTING: Final = statement(
+    "memory.find_prunable",
+    f"""{_fitting(_SCANNED, _EVERY_ONE)}
+    RETURN size(edges) AS edge_count, edges[$at_edge..$at_edge + $limit] AS edges,
+      size(nodes) AS node_count, nodes[$at_node..$at_node + $limit] AS nodes
     """,
+)
+
+# Which of those that were chosen still fit, now that they are locked.
+STILL_FITTING: Final = statement(
+    "memory.judge_prunable",
+    f"{_fitting(_GIVEN, _THESE)} RETURN [e IN edges | e[..3]] AS edges, [n IN nodes | n[0]] AS ids",
 )
 
 # What else has to be known of what goes: the other ends of its relations; those whose searchable evidence changes; and
