@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
+import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.challenge import challenge, metadata_url
@@ -54,7 +55,9 @@ class Authenticate:
             await _failed(scope, error)(scope, receive, send)
         else:
             again = partial(self._verifier.verify, token, context.address)
-            await self._app(with_context(scope, context.identified(principal, again)), receive, send)
+            # Every line that is logged on the way names the tenant, so that its lines can be found and erased.
+            with structlog.contextvars.bound_contextvars(tenant=principal.tenant):
+                await self._app(with_context(scope, context.identified(principal, again)), receive, send)
 
     def _unidentified(self, scope: Scope) -> ASGIApp:
         address = context_of(scope).address

@@ -13,12 +13,13 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from app.context import OVERRUN_SECONDS
+from app.context import OVERRUN_SECONDS, Deadline
 from app.errors import CallError, Conflict
 from app.oauth.vault import Vault
 from app.settings import Settings
@@ -34,6 +35,7 @@ __all__ = ["Erasing", "certificate_folder"]
 TYP: Final = "graphkeep-erasure+jwt"
 _FOLLOW_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 60.0
+_SHOWN_SECONDS: Final = 10.0
 _ROUNDS: Final = 3
 """Times that is erased what a call that was under way still wrote."""
 
@@ -43,10 +45,19 @@ _REMAINS: Final = (
     "Until they are written over, the database's files may still hold freed records, index segments that were not yet "
     "merged and transaction logs; so may its page cache and the disk beneath. `graphkeep compact` rebuilds the "
     "managed database's files without them; the files of an external one are its operator's to rebuild.",
-    "Backups that operators made, exports that people fetched and log lines that carry the tenant's id lie outside the "
-    "database: delete those by name and by id.",
+    "Backups that operators made and exports that people fetched lie outside the database: delete those by name.",
+    "Log lines of gateways lie outside the database too. Whatever was logged of this tenant has its id in the field "
+    "that `log_lines` names, and neither its name nor a text: remove the lines with one of those values.",
     "Accounts of people stay, without their membership; the operators' audit keeps one line without a name.",
 )
+
+
+Shown = Callable[[str], None]
+"""Told in a sentence what an erasure waits for."""
+
+
+def _unseen(_: str) -> None:
+    """Nobody is there to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +84,10 @@ class Erasing:
             if tenant.state is TenantState.DELETED and (name is None or tenant.name.casefold() == name.casefold())
         ]
 
-    async def erase(self, tenant: Tenant) -> dict[str, Any]:
+    async def erase(self, tenant: Tenant, *, shown: Shown = _unseen) -> dict[str, Any]:
         """Erase everything of a deleted tenant: {"certificate", "signed", "file"}, ``signed`` being a JWS of it.
+
+        First it waits, by default for about two minutes, and says so every ten seconds by ``shown``.
 
         Raises:
             Conflict: it is not deleted, or something of it is left. CallError: the database does not answer. In each
@@ -82,7 +95,7 @@ class Erasing:
         """
         if tenant.state is not TenantState.DELETED:
             raise Conflict("only a deleted tenant can be erased; nothing was changed.")
-        await self._until_calls_are_over()
+        await self._until_calls_are_over(shown)
         return await self._erase(tenant)
 
     async def keep_going(self) -> None:
@@ -100,17 +113,28 @@ class Erasing:
         """
         gone = await self.pending()
         if gone:
-            await self._until_calls_are_over()
+            await self._until_calls_are_over(_unseen)
         for tenant in gone:
             with contextlib.suppress(CallError, OSError):
                 await self._erase(tenant)
 
-    async def _until_calls_are_over(self) -> None:
+    async def _until_calls_are_over(self, shown: Shown) -> None:
         """Until no call is under way that was let in before every replica knew of the deletion."""
-        if not self._alone:
-            limits = self._settings.limits
-            longest = max(limits.write_seconds, limits.whole_graph_seconds)
-            await asyncio.sleep(_FOLLOW_SECONDS + longest + OVERRUN_SECONDS)
+        if self._alone:
+            return
+        limits = self._settings.limits
+        longest = max(limits.write_seconds, limits.whole_graph_seconds)
+        until = Deadline.after(_FOLLOW_SECONDS + longest + OVERRUN_SECONDS)
+        shown(
+            "Deleted: gateways let nothing in any more. Calls that were under way may last up to "
+            f"{until.remaining():.0f} s; after that everything is erased. Cut short, it goes on in a running gateway, "
+            "or when the command is repeated."
+        )
+        while not until.passed:
+            await asyncio.sleep(min(_SHOWN_SECONDS, until.remaining()))
+            if not until.passed:
+                shown(f"Waiting for calls that were under way: {until.remaining():.0f} s left")
+        shown("Erasing")
 
     async def _erase(self, tenant: Tenant) -> dict[str, Any]:
         moves = [left.data for left in await Moves(self._control).of_tenant(tenant.id)]
@@ -153,6 +177,7 @@ class Erasing:
             "iat": int(time.time()),
             "tenant": tenant.name,
             "ids": owners,
+            "log_lines": {"field": "tenant", "values": owners},
             "erased": began["records"],
             "files": began["files"],
             "file_bytes": began["file_bytes"],

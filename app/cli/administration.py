@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -67,24 +67,26 @@ class Administration:
         renamed = await self._accounts.rename_tenant(before, new)
         return {"id": renamed.id, "from": before.name, "name": renamed.name}
 
-    async def delete_tenant(self, name: str, confirm: str) -> dict[str, Any]:
+    async def delete_tenant(self, name: str, confirm: str, *, shown: Callable[[str], None]) -> dict[str, Any]:
         """Delete a tenant whose name was given twice, and erase all of it: with the signed certificate.
+
+        ``shown`` is told what it waits for.
 
         Raises:
             InvalidInput: the second name is another.
         """
         if confirm == name and await self._accounts.tenants.by_name(name) is None and await self._erasing.pending(name):
-            return await self._erased(name)  # an erasure that was cut short goes on
+            return await self._erased(name, shown)  # an erasure that was cut short goes on
         tenant = await self._accounts.tenant(name)
         if confirm != tenant.name:
             raise InvalidInput(f"--confirm must be {tenant.name!r}, the name of the tenant. Nothing was changed.")
         await self._accounts.set_tenant_state(tenant, TenantState.DELETED)
-        return await self._erased(tenant.name)
+        return await self._erased(tenant.name, shown)
 
-    async def _erased(self, name: str) -> dict[str, Any]:
+    async def _erased(self, name: str, shown: Callable[[str], None]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for tenant in await self._erasing.pending(name):
-            made = {"id": tenant.id, "name": name, "state": "erased", **await self._erasing.erase(tenant)}
+            made = {"id": tenant.id, "name": name, "state": "erased", **await self._erasing.erase(tenant, shown=shown)}
         return made
 
     async def add_layer(self, name: str, layer: str) -> dict[str, Any]:
@@ -101,13 +103,13 @@ class Administration:
         limits = {limit: getattr(found.rules, limit) for limit in LIMITS}
         return {"id": found.id, "name": found.name, "limits": limits}
 
-    async def single_valued(self, name: str, relations: Sequence[str] | None, *, change: bool) -> dict[str, Any]:
-        """Show, or ``change`` first, of which relations a newer value ends the older one; None: the usual list."""
     async def behaviour(self, name: str, changes: Mapping[str, float | None]) -> dict[str, Any]:
         """Set how the memory of a tenant behaves, where ``changes`` names any key, and show what is its own."""
         found = await set_behaviour(self._accounts, name, changes) if changes else await self._accounts.tenant(name)
         return {"id": found.id, "name": found.name, "behaviour": dict(found.rules.behaviour or ())}
 
+    async def single_valued(self, name: str, relations: Sequence[str] | None, *, change: bool) -> dict[str, Any]:
+        """Show, or ``change`` first, of which relations a newer value ends the older one; None: the usual list."""
         found = await self._accounts.tenant(name)
         if change:
             wanted = None if relations is None else [relation_name(each, field="relation") for each in relations]

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import structlog
+
 from app.access.accounts import Accounts
 from app.access.authorize import check_tool
 from app.access.service import accounts_of
@@ -43,7 +45,8 @@ async def _run(settings: Settings, *, tenant: str, user: str | None) -> None:
             await accounts.ensure_home()
             principal = await accounts.local_principal(user or await first_owner(accounts, tenant), tenant)
         async with opened(used) as services:
-            await _protocol(services, principal).serve(reader, writer)
+            with structlog.contextvars.bound_contextvars(tenant=principal.tenant):
+                await _protocol(services, principal).serve(reader, writer)
 
 
 def _protocol(services: Services, principal: Principal) -> LocalProtocol:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client.console import emit, say
+from app.cli.client.console import emit, note, say
 from app.cli.people import Json, answer, do, tenants, users
 
 __all__ = ["layers", "tenants", "users"]
@@ -39,7 +39,7 @@ def tenant_delete(
     Every gateway refuses its tokens within 5 seconds, and its name is free again. A deletion that was cut short goes
     on when the command is repeated.
     """
-    found = do(lambda administration: administration.delete_tenant(name, confirm))
+    found = do(lambda administration: administration.delete_tenant(name, confirm, shown=note))
     erased = ", ".join(f"{many} {kind}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
     files = found["certificate"]["files"]
     answer(

@@ -8,6 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.edge.answers import problem
+from app.edge.context import LATEST
 from app.errors import CallError
 
 __all__ = ["Errors", "frames"]
@@ -48,7 +49,9 @@ class Errors:
             )
             await answer(scope, receive, send)
         except Exception as error:
-            log.error("unhandled error", error=type(error).__qualname__, frames=frames(error))
+            caller = scope[LATEST].context.principal
+            tenant = caller.tenant if caller else None
+            log.error("unhandled error", tenant=tenant, error=type(error).__qualname__, frames=frames(error))
             if started:  # the stream is cut where it broke, so that nobody takes half an answer for a whole one
                 raise
             message = "Something went wrong on our side; the log has this request id."

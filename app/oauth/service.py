@@ -210,7 +210,7 @@ class AuthorizationServer:
 
     async def note(self, action: str, *, actor: str, tenant: str = "", target: str = "", **detail: str) -> None:
         """Write to the audit trail and the log. Never a secret, a token or an address that names a person."""
-        _log.info("oauth_event", action=action, actor=actor, target=target, **detail)
+        _log.info("oauth_event", tenant=tenant or None, action=action, actor=actor, target=target, **detail)
         await self.audit.append(tenant=tenant, actor=actor, action=action, target=target, detail=detail)
 
     async def end_grant(self, grant: GrantRecord, reason: str) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+import structlog
 from starlette.types import Message, Receive, Scope, Send
 
 from app.access.accounts import Accounts
@@ -27,9 +28,11 @@ class Downstream:
 
     def __init__(self) -> None:
         self.context: RequestContext | None = None
+        self.logged: dict[str, Any] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.context = context_of(scope)
+        self.logged = structlog.contextvars.get_contextvars()
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -92,6 +95,14 @@ async def test_a_good_token_puts_its_principal_into_the_context(
         assert context.principal is not None
         assert context.principal.subject == member.user.id
         assert context.request_id == "req-1"
+
+
+async def test_every_line_that_is_logged_for_a_caller_carries_the_tenants_id(
+    app: Authenticate, downstream: Downstream, member: Member
+) -> None:
+    await ask(app, bearer(member.token))
+    assert downstream.logged["tenant"] == member.tenant.id
+    assert "tenant" not in structlog.contextvars.get_contextvars()
 
 
 async def test_what_took_long_to_arrive_can_have_its_token_judged_anew(

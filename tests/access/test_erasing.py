@@ -127,6 +127,8 @@ async def test_nothing_of_a_deleted_tenant_is_left_and_a_signed_certificate_coun
     assert said["erased"]["QueueLikeThing"] == 2
     assert {"_Membership", "_PersonalToken", "_Audit", "_IngestItem"} <= said["erased"].keys()
     assert (said["files"], said["left"], said["tenant"]) == (2, {}, tenant.name)
+    assert said["log_lines"] == {"field": "tenant", "values": said["ids"]}
+    assert {tenant.id, tenant.data} <= set(said["ids"])
     assert any("transaction logs" in words and "`graphkeep compact`" in words for words in said["remains"])
     header, claims = (await vault.ring()).verify(made["signed"])
     assert (header["typ"], claims) == ("graphkeep-erasure+jwt", said)
@@ -182,8 +184,13 @@ async def test_an_erasure_waits_for_the_longest_write(
     monkeypatch.setattr("app.access.erasing._FOLLOW_SECONDS", 0.0)
     monkeypatch.setattr("app.access.erasing.OVERRUN_SECONDS", 0.2)
     patient = Erasing(database, replace(settings, limits=limits), vault)
+    monkeypatch.setattr("app.access.erasing._SHOWN_SECONDS", 0.2)
+    told: list[str] = []
     began = time.monotonic()
-    await patient.erase(gone)
+    await patient.erase(gone, shown=told.append)
+    assert "under way" in told[0]
+    assert "left" in told[1]
+    assert told[-1] == "Erasing"
     assert time.monotonic() - began >= limits.whole_graph_seconds + 0.2, "and for what it may run past its deadline"
 
 

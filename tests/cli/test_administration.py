@@ -132,9 +132,9 @@ async def test_a_tenant_is_renamed_and_deleted_once_its_name_is_confirmed(admini
     assert (await administration.rename_tenant(old, new))["from"] == old
     assert (await administration.add_layer(new, "work"))["layers"] == ["tenant", "work"]
     with pytest.raises(InvalidInput, match="--confirm"):
-        await administration.delete_tenant(new, old)
+        await administration.delete_tenant(new, old, shown=print)
     assert (await administration.layers(new))["layers"] == ["tenant", "work"]
-    erased = await administration.delete_tenant(new, new)
+    erased = await administration.delete_tenant(new, new, shown=print)
     assert (erased["state"], erased["certificate"]["left"]) == ("erased", {})
     with pytest.raises(NotFound):
         await administration.layers(new)

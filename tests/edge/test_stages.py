@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from app.edge import logs
 from app.edge.context import context_of, with_context
 from tests.edge.conftest import Serve, body_of
+from tests.identity import a_principal
 
 
 async def seen(scope: Scope, receive: Receive, send: Send) -> None:
@@ -182,7 +184,10 @@ async def test_browsers_are_told_to_be_careful_and_a_page_keeps_its_own_policy(s
 async def test_an_unexpected_error_answers_500_with_the_request_id_and_nothing_of_the_cause(
     serve: Serve, log_lines: Callable[[], str]
 ) -> None:
+    caller = a_principal()
+
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        with_context(scope, replace(context_of(scope), principal=caller))
         raise RuntimeError("the secret memory text")
 
     async with serve(broken) as server, server.client() as client:
@@ -198,7 +203,7 @@ async def test_an_unexpected_error_answers_500_with_the_request_id_and_nothing_o
     assert "secret" not in answer.text + page.text + logged
     faults = [line for line in map(orjson.loads, logged.splitlines()) if line["event"] == "unhandled error"]
     assert faults[0]["error"] == "RuntimeError"
-    assert faults[0]["request_id"] == body["request_id"]
+    assert (faults[0]["request_id"], faults[0]["tenant"]) == (body["request_id"], caller.tenant)
     assert any(":broken" in frame for frame in faults[0]["frames"])
 
 
