@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from app.context import Scope
 from app.contract import Json
+from app.errors import QuotaExceeded
 from app.store.control.queue_statements import (
     ACCEPT,
     ACCEPTED,
@@ -34,9 +35,11 @@ from app.store.control.queue_statements import (
     REMOVE,
     SUMMARY,
     TAKE,
+    TENANT_OF,
     USAGE,
     VERSIONS,
 )
+from app.store.control.standing import lock_tenant
 from app.store.idempotency import Idempotency, claim, record
 from app.store.session import ControlSession, Writing
 from app.store.statement import Statement
@@ -44,10 +47,10 @@ from app.store.statement import Statement
 __all__ = ["Item", "QueueStore", "Summary", "Usage", "item_key"]
 
 LONGEST_LIST: Final = 500
+_UNKNOWN_FORM: Final = '"format_version":"unknown"'
 
 
 @dataclass(frozen=True, slots=True)
-_UNKNOWN_FORM: Final = '"format_version":"unknown"'
 class Item:
     """One queued document or transcript. Times are Unix seconds; ``layer`` as the data spells it."""
 
@@ -116,11 +119,11 @@ class Summary:
     completed: int = 0
     failed: int = 0
     unprocessed_transcripts: int = 0
+    strange_transcripts: int = 0
+    """Of those: how many have a form that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-    strange_transcripts: int = 0
-    """Of those: how many have a form that this version does not know."""
 class Usage:
     """What a tenant's queue takes, in all layers."""
 
@@ -162,10 +165,10 @@ class QueueStore:
             completed=of(None, "completed"),
             failed=of(None, "failed"),
             unprocessed_transcripts=of("transcript", *waiting),
+            strange_transcripts=sum(int(row["strange"]) for row in rows),
         )
 
     async def usage(self, tenant: str) -> Usage:
-            strange_transcripts=sum(int(row["strange"]) for row in rows),
         """What all items of the tenant take."""
         rows = await self._control.read(USAGE, of=tenant)
         return Usage(int(rows[0]["files"]), int(rows[0]["size"]))
@@ -242,6 +245,11 @@ class QueueStore:
         rows = await self._control.read(KNOWN, ids=sorted(ids))
         return frozenset(row["id"] for row in rows)
 
+    async def tenant_of(self, data: str) -> str | None:
+        """The id of the tenant whose data id this is, which log lines carry; None if it has been moved or erased."""
+        found: str | None = (await self._control.read(TENANT_OF, of=data))[0]["id"]
+        return found
+
     async def write(
         self, scope: Scope, idempotency: Idempotency | None, work: Callable[[Writing], Awaitable[Json]]
     ) -> Json:
@@ -275,14 +283,22 @@ class QueueStore:
         )
         return Item.of(rows[0]["item"]) if rows else None
 
-    async def finish(self, item: Item, changes: Mapping[str, Any]) -> bool:
-        """Change an item whose lease is held; False if somebody else took it over or removed it meanwhile."""
+    async def finish(self, item: Item, changes: Mapping[str, Any], *, most: int | None = None) -> bool:
+        """Change an item whose lease is held; False if somebody else took it over or removed it meanwhile.
+
+        Raises:
+            QuotaExceeded: all items of the tenant would take more than ``most`` bytes; nothing was changed.
+        """
 
         async def work(writing: Writing) -> bool:
             held = await take_in(writing, item.tenant, [item.layer], item.id)
             if held is None or held.lease != item.lease or held.state != item.state:
                 return False
             await change_in(writing, item.id, changes)
+            if most is not None:
+                await lock_tenant(writing, item.tenant)
+                if (await usage_in(writing, item.tenant)).size > most:
+                    raise QuotaExceeded("the files of this tenant would take more than they may. Nothing was changed.")
             return True
 
         return await self._control.write(work)

@@ -27,6 +27,7 @@ __all__ = [
     "REMOVE",
     "SUMMARY",
     "TAKE",
+    "TENANT_OF",
     "USAGE",
     "VERSIONS",
 ]
@@ -83,8 +84,8 @@ PENDING = statement(
     RETURN properties(i) AS item,
            COLLECT { MATCH (d:_IngestItem {tenant: $of, name: i.name})
                      WHERE i.kind = 'transcript' AND d.layer = i.layer AND d.state = 'completed'
-                     RETURN d.last_at ORDER BY d.created_at DESC, d.id LIMIT 1 }[0] AS since
                        AND d.subject = i.subject
+                     RETURN d.last_at ORDER BY d.created_at DESC, d.id LIMIT 1 }[0] AS since
     ORDER BY i.created_at, i.id
     """,
     control=True,
@@ -170,8 +171,8 @@ TAKE = statement(
     """
     MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $writable
     SET i.locked = true REMOVE i.locked
-    RETURN properties(i) AS item
     WITH i WHERE i.state <> 'cancelled'
+    RETURN properties(i) AS item
     """,
     writes=True,
     control=True,
@@ -188,7 +189,6 @@ REMOVE = statement(
     writes=True,
     control=True,
 )
-# The write lock is taken before the state is read again: of two replicas exactly one gets the item.
 FORGET_CANCELLED = statement(
     "queue.forget_cancelled",
     """
@@ -199,6 +199,7 @@ FORGET_CANCELLED = statement(
     writes=True,
     control=True,
 )
+# The write lock is taken before the state is read again: of two replicas exactly one gets the item.
 CLAIM = statement(
     "queue.claim",
     """
@@ -243,6 +244,7 @@ GIVEN_UP = statement(
     writes=True,
     control=True,
 )
+TENANT_OF = statement("queue.tenant_of", "OPTIONAL MATCH (t:_Tenant {data: $of}) RETURN t.id AS id", control=True)
 # Whose items give_up has to look at; the worker asks this, a call knows it.
 CLAIMED_OUT = statement(
     "queue.claimed_out",
