@@ -125,10 +125,10 @@ def push(
     layer: Annotated[str | None, typer.Option(help="Layer to send into. Default: the token's write layer.")] = None,
     agents: Annotated[bool, typer.Option("--agents", help="Transcripts of helpers (agent-*) too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
-    authority: Annotated[
     again: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Send this one although it was cancelled; repeatable.")
     ] = None,
+    authority: Annotated[
         Path | None, typer.Option(help="A root certificate (PEM) to trust besides the usual ones.")
     ] = None,
     as_json: Json = False,
@@ -137,8 +137,8 @@ def push(
 
     The token comes from GRAPHKEEP_TOKEN or from the file `token` in this person's graphkeep folder.
     """
-    from app.cli.client.push.run import Options, run
     from app.cli.client.place import read_address
+    from app.cli.client.push.run import Options, run
 
     options = Options(
         address or read_address(),
