@@ -15,8 +15,10 @@ from app.cli.client.console import emit, say
 from app.cli.client.variables import unknown_variables
 from app.cli.database import running
 from app.errors import CallError, StartError
+from app.memory.analysis.anew import without_vector
 from app.settings import Settings
 from app.store import integrity
+from app.store.control.embedding import decision
 from app.store.database import Database
 from app.store.schema import VERSION, status
 
@@ -102,6 +104,7 @@ async def _database(settings: Settings) -> list[Finding]:
             Finding("database", ok=True, detail="answers, and lets us in"),
             await _schema(database),
             await _integrity(database),
+            await _vectors(database),
         ]
     except (StartError, CallError) as error:
         remedy = ""
@@ -134,6 +137,17 @@ async def _integrity(database: Database) -> Finding:
         remedy = "Stop writing, and restore a backup from before; something else than graphkeep wrote here."
         return Finding("integrity", ok=False, detail="; ".join(broken), remedy=remedy)
     return Finding("integrity", ok=True, detail="no record without its partition, no relation between two")
+
+
+async def _vectors(database: Database) -> Finding:
+    decided = await decision(database.control)
+    if decided is None:
+        return Finding("vectors", ok=True, detail="no model was decided on yet")
+    entities, due = await without_vector(database, decided.key)
+    if due:
+        detail = f"{due:,} of {entities:,} entities have none by {decided.model}: they are found by their words alone"
+        return Finding("vectors", ok=False, detail=detail, remedy="`graphkeep reembed` makes them.", warning=True)
+    return Finding("vectors", ok=True, detail=f"every entity has one by {decided.model}")
 
 
 async def _readiness(settings: Settings) -> list[Finding]:

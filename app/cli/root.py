@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import clients, inviting, moving, people, rules
+from app.cli import clients, inviting, moving, people, reembedding, rules
 from app.cli.client.console import emit, require, say
 from app.cli.client.reading import read_settings
 
@@ -29,6 +29,7 @@ commands.add_typer(clients.grants, name="grant")
 commands.add_typer(clients.accounts, name="service-account")
 commands.add_typer(clients.keys, name="key")
 moving.register(commands)
+commands.command()(reembedding.reembed)
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 

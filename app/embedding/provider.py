@@ -1,9 +1,9 @@
-"""The embedder that the gateway uses: chosen once per database, recorded there, held to that ever after."""
+"""The embedder that the gateway uses: chosen once per database, recorded there, held to until it is decided anew."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,19 +12,21 @@ import structlog
 
 from app.context import Deadline
 from app.embedding.batcher import Batcher
-from app.embedding.endpoint import open_endpoint
-from app.embedding.local import PACKAGED, open_folder, open_named, open_packaged
+from app.embedding.choosing import open_chosen, wanted
+from app.embedding.local import PACKAGED
 from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity, Model, ModelMissing
 from app.errors import CallError, EmbeddingUnavailable
 from app.settings import EmbeddingSettings
 from app.store.control.embedding import EmbeddingDecision, decide, decision
 from app.store.database import Database
-from app.store.schema import ensure_vector_index
+from app.store.schema import ensure_vector_index, vector_dimension
 
-__all__ = ["Embedder", "EmbeddingIdentity"]
+__all__ = ["FOLLOW_SECONDS", "Embedder", "EmbeddingIdentity"]
 
 _LONGEST_TEXT: Final = 8_000
 _RETRY_SECONDS: Final = 30.0
+FOLLOW_SECONDS: Final = 5.0
+"""How soon a gateway notices that another model was decided on."""
 _PASSAGES_AT_ONCE: Final = 64
 
 _log = structlog.get_logger("graphkeep.embedding")
@@ -45,16 +47,22 @@ class Embedder:
         self._cache = folder / "models"
         self._model: Model | None = None
         self._batcher: Batcher | None = None
-        self._again: asyncio.Task[None] | None = None
+        self._ruled_out: EmbeddingDecision | None = None
+        """The decision that is for another model than the setting's."""
+        self._following: asyncio.Task[None] | None = None
 
     async def start(self, database: Database) -> None:
         """Choose the model and record it, or open the recorded one. Never fails: ``state`` says what is missing.
 
-        A database or endpoint that is away is tried again every 30 s; a settled refusal (``none``, another model than
-        the recorded one) is final until the next start.
+        A database or endpoint that is away is tried again every 30 s. Where the setting's model is not the recorded one
+        it begins to work once that is decided on; where another is decided on later, it stops for good: one process
+        never has vectors of two models. ``none`` is final.
         """
-        if not await self._try(database):
-            self._again = asyncio.create_task(self._keep_trying(database), name="embedding start")
+        if self._settings.embedding == "none":
+            self._settle("no model: switched off by the setting")
+            return
+        await self._try(database)
+        self._following = asyncio.create_task(self._follow(database), name="embedding decision")
 
     async def query(self, text: str, deadline: Deadline) -> list[float]:
         """The normalised vector of a query; queries go before passages.
@@ -78,15 +86,10 @@ class Embedder:
 
     async def close(self) -> None:
         """Stop trying, refuse what waits, let the model go."""
-        if self._again is not None:
-            self._again.cancel()
-            await asyncio.gather(self._again, return_exceptions=True)
-        self.identity = None
-        if self._batcher is not None:
-            await self._batcher.close()
-        if self._model is not None:
-            await self._model.close()
-            self._model = None
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await self._let_go()
         self.state = "closed"
 
     def _ready(self) -> Batcher:
@@ -94,43 +97,70 @@ class Embedder:
             raise EmbeddingUnavailable(f"Embedding is not available: {self.state}. Text search goes on working.")
         return self._batcher
 
-    async def _keep_trying(self, database: Database) -> None:
+    async def _let_go(self) -> None:
+        self.identity = None
+        if self._batcher is not None:
+            await self._batcher.close()
+        if self._model is not None:
+            await self._model.close()
+            self._model = None
+
+    async def _follow(self, database: Database) -> None:
+        """Try until there is a model, then until another one is decided on."""
+        seen, tried = self._ruled_out, time.monotonic()
         while True:
-            await asyncio.sleep(_RETRY_SECONDS)
-            if await self._try(database):
-                return
+            await asyncio.sleep(FOLLOW_SECONDS)
+            try:
+                stands = await decision(database.control)
+            except CallError:
+                continue
+            if self.identity is not None:
+                if stands is not None and stands.key != self.identity.key:
+                    await self._let_go()
+                    self._settle(
+                        f"no model: the database's vectors are made by {stands.model} now (`graphkeep reembed`); "
+                        "restart this gateway with the setting of that model"
+                    )
+                    return
+            elif stands != seen or (self._ruled_out is None and time.monotonic() - tried >= _RETRY_SECONDS):
+                seen, tried = stands, time.monotonic()
+                await self._try(database)
 
-    async def _try(self, database: Database) -> bool:
-        """One attempt; whether it is settled, for good or ill."""
-        if self._settings.embedding == "none":
-            return self._settle("no model: switched off by the setting")
+    async def _try(self, database: Database) -> None:
+        """One attempt."""
         try:
-            return await self._open(database)
+            await self._open(database)
         except ModelMissing as error:
-            return self._settle(f"no model: {error}", final=False)
+            self._settle(f"no model: {error}")
         except CallError as error:
-            return self._settle(f"no model yet: {error.reason}", final=False)
+            self._settle(f"no model yet: {error.reason}")
 
-    def _settle(self, state: str, *, final: bool = True) -> bool:
+    def _settle(self, state: str) -> None:
         if state != self.state:
             _log.warning("embedding_unavailable", state=state)
         self.state = state
-        return final
 
-    async def _open(self, database: Database) -> bool:
+    async def _open(self, database: Database) -> None:
+        self._ruled_out = None
         recorded = await decision(database.control)
+        if recorded is not None and await vector_dimension(database) not in {None, recorded.dimension}:
+            self._settle("no model yet: the index of vectors is being replaced; `graphkeep reembed` goes on with it")
+            return
         kept = recorded is not None and recorded.asked == self._settings.embedding
-        model = await self._chosen(PACKAGED if kept and recorded and recorded.model == PACKAGED else None, kept=kept)
-        wanted = EmbeddingDecision(self._settings.embedding, model.name, model.dimension, PASSAGE_RECIPE)
+        packaged = PACKAGED if kept and recorded and recorded.model == PACKAGED else None
+        model = await open_chosen(self._settings, self._cache, recorded=packaged, kept=kept)
+        ours = wanted(self._settings, model)
         try:
-            stands = recorded or await decide(database.control, wanted)
-            if (stands.model, stands.dimension, stands.recipe) != (model.name, model.dimension, PASSAGE_RECIPE):
+            stands = recorded or await decide(database.control, ours)
+            if stands.key != ours.key:
                 await model.close()
-                return self._settle(
+                self._ruled_out = stands
+                self._settle(
                     f"no model: the database's vectors were made by {stands.model} ({stands.dimension} dimensions, "
                     f"recipe {stands.recipe}), the setting gives {model.name} ({model.dimension}, recipe "
-                    f"{PASSAGE_RECIPE}); restore the setting or embed anew"
+                    f"{PASSAGE_RECIPE}); restore the setting, or embed anew with `graphkeep reembed`"
                 )
+                return
             await ensure_vector_index(database, model.dimension)
         except BaseException:
             await model.close()
@@ -140,33 +170,6 @@ class Embedder:
         self.identity = EmbeddingIdentity(model.name, model.dimension, PASSAGE_RECIPE)
         self.state = f"ready: {model.name}, {model.dimension} dimensions"
         _log.info("embedding_ready", model=model.name, dimension=model.dimension)
-        return True
-
-    async def _chosen(self, recorded: str | None, *, kept: bool) -> Model:
-        """The model of the setting; a hub model that cannot be had gives way to the packaged one, unless decided."""
-        asked = self._settings.embedding
-        if asked == "offline" or recorded == PACKAGED:
-            return await open_packaged()
-        if asked.startswith(("http://", "https://")):
-            key = self._settings.embedding_key
-            return await open_endpoint(asked, self._settings.embedding_model, key.get_secret_value() if key else None)
-        folder = await asyncio.to_thread(_folder, asked)
-        if folder is not None:
-            return await open_folder(folder)
-        try:
-            return await open_named(asked, self._cache)
-        except ModelMissing as error:
-            if kept:
-                raise
-            _log.warning("embedding_fallback", reason=str(error), instead=PACKAGED)
-            with contextlib.suppress(ModelMissing):
-                return await open_packaged()
-            raise
-
-
-def _folder(asked: str) -> Path | None:
-    folder = Path(asked).expanduser()
-    return folder if folder.is_dir() else None
 
 
 def _bounded(text: str) -> str:

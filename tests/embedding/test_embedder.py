@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import pytest_asyncio
@@ -18,8 +15,10 @@ from app.embedding.model import ModelMissing
 from app.embedding.provider import Embedder
 from app.errors import DeadlineExceeded, EmbeddingUnavailable, Overloaded
 from app.settings import EmbeddingSettings
-from app.store.control.embedding import decision
+from app.store.control.embedding import EmbeddingDecision, decide_anew, decision
+from app.store.schema import ensure_vector_index, vector_dimension
 from app.store.statement import statement
+from tests.embedding.answering import answering
 
 FORGET = statement("test.forget_embedding", "MATCH (e:_Embedding) DELETE e", writes=True, control=True)
 LATE = 30.0
@@ -128,40 +127,15 @@ async def test_a_local_folder_serves(tmp_path):
     await model.close()
 
 
-class Answering(BaseHTTPRequestHandler):
-    """The OpenAI form over real HTTP, with unnormalised vectors in reversed order."""
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        rows = [
-            {"index": place, "embedding": [3.0 * (1 + len(text) % 5), 4.0, 0.0, 0.0]}
-            for place, text in enumerate(body["input"])
-        ]
-        self.server.seen.append((self.path, body["model"], self.headers.get("Authorization")))
-        answer = json.dumps({"data": rows[::-1]}).encode()
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *arguments):
-        pass
-
-
 @pytest.fixture
 def server():
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    served.seen, served.status = [], 200
-    thread = threading.Thread(target=served.serve_forever)
-    thread.start()
-    yield served
-    served.shutdown()
-    thread.join()
-    served.server_close()
+    with answering() as served:
+        yield served
 
 
 @pytest.fixture
 def endpoint(server):
-    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+    return server.address
 
 
 async def test_an_openai_compatible_endpoint_serves(undecided, tmp_path, server, endpoint, monkeypatch):
@@ -180,6 +154,41 @@ async def test_an_openai_compatible_endpoint_serves(undecided, tmp_path, server,
         await embedder.query("a", Deadline.after(LATE))
     server.status = 200
     await embedder.query("a", Deadline.after(LATE))
+    await embedder.close()
+
+
+async def test_a_gateway_begins_when_its_model_is_decided_on_and_stops_when_another_is(
+    undecided, tmp_path, endpoint, monkeypatch
+):
+    monkeypatch.setattr("app.embedding.provider.FOLLOW_SECONDS", 0.02)
+    monkeypatch.setattr("app.embedding.provider.vector_dimension", lambda database: asyncio.sleep(0, None))
+    monkeypatch.setattr("app.embedding.provider.ensure_vector_index", lambda database, dimension: asyncio.sleep(0))
+    old = await started(undecided, tmp_path, embedding="offline")
+    new = await started(undecided, tmp_path, embedding=endpoint, embedding_model="m")
+    assert (old.identity is not None, new.identity) == (True, None)
+    assert "graphkeep reembed" in new.state
+    await decide_anew(undecided.control, EmbeddingDecision(endpoint, "endpoint-m", 4, "1"))
+    async with asyncio.timeout(LATE):
+        await old._following
+        while new.identity is None:  # noqa: ASYNC110 - what is awaited has no event of its own
+            await asyncio.sleep(0.01)
+    assert new.identity.key == "endpoint-m|4|1"
+    assert "restart" in old.state
+    with pytest.raises(EmbeddingUnavailable, match="endpoint-m"):
+        await old.query("hello", Deadline.after(LATE))
+    await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 384, "1"))
+    async with asyncio.timeout(LATE):
+        await new._following
+    assert (old.identity, new.identity) == (None, None), "one process never has vectors of two models"
+    await asyncio.gather(old.close(), new.close())
+
+
+async def test_an_index_that_is_being_replaced_is_waited_for(undecided, tmp_path):
+    await ensure_vector_index(undecided, 384)
+    await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 4, "1"))
+    embedder = await started(undecided, tmp_path, embedding="offline")
+    assert "being replaced" in embedder.state
+    assert await vector_dimension(undecided) == 384
     await embedder.close()
 
 

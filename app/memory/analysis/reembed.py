@@ -6,13 +6,13 @@ writes to meanwhile keeps the newer vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.access.layers import require_operator
-from app.context import Scope
-from app.contract import Call, Cursor, Json
+from app.context import Deadline, Scope
+from app.contract import Call, Cursor, Json, Progress
 from app.embedding.provider import Embedder
 from app.errors import DeadlineExceeded, EmbeddingUnavailable, Overloaded
 from app.graph.entity import search_fields
@@ -24,12 +24,12 @@ from app.store.control.standing import require_in_place
 from app.store.control.tenants import Tenants, TenantState
 from app.store.database import Database, Idempotency, TenantSession, Writing
 
-__all__ = ["ACTION", "reembed"]
+__all__ = ["ACTION", "MARGIN", "Batches", "Tally", "reembed"]
 
 ACTION: Final = "graph.reembed"
 
 _BATCH: Final = 32
-_MARGIN: Final = 8.0
+MARGIN: Final = 8.0
 """Seconds of the call that the last batch's write and the answer are kept."""
 _NO_TIME: Final = "The time for this call ended; the same call goes on with the rest."
 _FAILED: Final = "The embedding model stopped answering; the same call goes on with the rest later."
@@ -44,7 +44,9 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
+    """What came of it so far. Keys are (control id, entity id)."""
+
     total: int = 0
     due: int = 0
     done: set[tuple[str, str]] = field(default_factory=set)
@@ -110,7 +112,7 @@ async def _embedded(
     if arguments.cursor:
         after = Cursor.decode(arguments.cursor, call.scope, question, (str, str, str)).position
     places = [place for place in await _places(database, call, all_=arguments.all_tenants) if place.key >= after[0]]
-    tally = _Tally()
+    tally = Tally()
     sessions = {
         place.key: database.session(place.scope, deadline=call.deadline, request_id=call.request_id) for place in places
     }
@@ -120,7 +122,8 @@ async def _embedded(
         tally.total += counted["total"]
         tally.due += counted["ahead"] if arguments.force else counted["stale"]
     for place in places:
-        batches = _Batches(sessions[place.key], embedder, call, place.key, tally, recipe, arguments.force)
+        session = sessions[place.key]
+        batches = Batches(session, embedder, call.deadline, call.progress, place.key, tally, recipe, arguments.force)
         if not await batches.run(starts[place.key]):
             break
     remaining = max(0, tally.due - len(tally.passed))
@@ -158,21 +161,23 @@ async def _places(database: Database, call: Call, *, all_: bool) -> list[_Place]
 
 
 @dataclass(frozen=True, slots=True)
-class _Batches:
-    """The batches of one tenant."""
+class Batches:
+    """The batches of one tenant, whose control id is ``key``. ``standing`` asks whether it may still be written to."""
 
     session: TenantSession
     embedder: Embedder
-    call: Call
+    deadline: Deadline
+    progress: Progress
     key: str
-    tally: _Tally
+    tally: Tally
     recipe: str
-    force: bool
+    force: bool = False
+    standing: Callable[[Writing, str], Awaitable[None]] = require_in_place
 
     async def run(self, after: tuple[str, ...]) -> bool:
         """Embed from ``after`` (id, layer) on; whether the end was reached."""
         while True:
-            if self.call.deadline.remaining() < _MARGIN:
+            if self.deadline.remaining() < MARGIN:
                 self.tally.note = _NO_TIME
                 return False
             rows = await self.session.read(STALE, after=list(after), recipe=self.recipe, force=self.force, limit=_BATCH)
@@ -183,7 +188,7 @@ class _Batches:
                 return False
             after = (copies[-1].id, copies[-1].layer)
             self.tally.last = (self.key, *after)
-            await self.call.progress(len(self.tally.passed), max(self.tally.due, len(self.tally.passed)), "embedded")
+            await self.progress(len(self.tally.passed), max(self.tally.due, len(self.tally.passed)), "embedded")
             if len(rows) < _BATCH:
                 return True
 
@@ -191,9 +196,7 @@ class _Batches:
         passages = [_passage(copy) for copy in copies]
         keys = [(self.key, copy.id) for copy in copies]
         try:
-            made = await self.embedder.passages(
-                passages, self.call.deadline.sooner(self.call.deadline.remaining() - _MARGIN / 2)
-            )
+            made = await self.embedder.passages(passages, self.deadline.sooner(self.deadline.remaining() - MARGIN / 2))
         except (EmbeddingUnavailable, Overloaded, DeadlineExceeded):
             self.tally.note = _FAILED
             self.tally.errors.update(keys)
@@ -205,7 +208,7 @@ class _Batches:
 
         async def work(writing: Writing) -> Json:
             done = (await writing.run(REWRITE_VECTORS, vectors=vectors, recipe=self.recipe))[0]["done"]
-            await require_in_place(writing.control(), self.session.scope.tenant)
+            await self.standing(writing.control(), self.session.scope.tenant)
             return {"done": done}
 
         done = (await self.session.write(work))["done"]

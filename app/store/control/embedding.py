@@ -1,4 +1,4 @@
-"""The decision which embedding model a database's vectors are made by: one record, made once."""
+"""The decision which embedding model a database's vectors are made by: one record, changed by a command alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["EmbeddingDecision", "decide", "decision"]
+__all__ = ["EmbeddingDecision", "decide", "decide_anew", "decision"]
 
 READ = statement(
     "embedding.read_decision",
@@ -28,6 +28,15 @@ DECIDE = statement(
     writes=True,
     control=True,
 )
+DECIDE_ANEW = statement(
+    "embedding.decide_anew",
+    """
+    MERGE (e:_Embedding {id: 'entity'})
+    SET e.asked = $asked, e.model = $model, e.dimension = $dimension, e.recipe = $recipe, e.decided_at = datetime()
+    """,
+    writes=True,
+    control=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,11 @@ class EmbeddingDecision:
     model: str
     dimension: int
     recipe: str
+
+    @property
+    def key(self) -> str:
+        """What records carry in ``embedding_of`` whose vectors were made so."""
+        return f"{self.model}|{self.dimension}|{self.recipe}"
 
 
 async def decision(control: ControlSession) -> EmbeddingDecision | None:
@@ -56,3 +70,9 @@ async def decide(control: ControlSession, wanted: EmbeddingDecision) -> Embeddin
         return EmbeddingDecision(**rows[0])
 
     return await control.write(work)
+
+
+async def decide_anew(control: ControlSession, wanted: EmbeddingDecision) -> None:
+    """Record ``wanted`` whatever stands: what was embedded before is no longer compared with."""
+    given = {"asked": wanted.asked, "model": wanted.model, "dimension": wanted.dimension, "recipe": wanted.recipe}
+    await control.write(lambda writing: writing.run(DECIDE_ANEW, **given))

@@ -14,7 +14,7 @@ from app.errors import Overloaded
 from app.store.session import Writing
 from app.store.statement import statement
 
-__all__ = ["require_active", "require_in_place"]
+__all__ = ["lock_tenant", "require_active", "require_in_place", "require_kept"]
 
 RETRY_MS: Final = 5000
 
@@ -31,6 +31,11 @@ STANDING = statement(
     """,
     control=True,
 )
+
+
+async def lock_tenant(writing: Writing, data: str) -> None:
+    """Hold the tenant's record until the transaction ends: who counts what it has comes after whoever did before."""
+    await writing.run(LOCK, of=data, now=int(time.time() * 1000))
 
 
 async def require_active(writing: Writing, data: str) -> None:
@@ -57,8 +62,19 @@ async def require_in_place(writing: Writing, data: str) -> None:
         raise _away()
 
 
+async def require_kept(writing: Writing, data: str) -> None:
+    """The same for an operator's work on what a tenant holds: a suspended one's too.
+
+    Raises:
+        Overloaded: no tenant has this data id any more, or its data is being moved; the transaction applies nothing.
+    """
+    state, _ = await _standing(writing, data)
+    if state not in {"active", "suspended"}:
+        raise _away()
+
+
 async def _standing(writing: Writing, data: str) -> tuple[str | None, bool]:
-    await writing.run(LOCK, of=data, now=int(time.time() * 1000))
+    await lock_tenant(writing, data)
     row = (await writing.run(STANDING, of=data))[0]
     return row["state"], bool(row["left"])
 

@@ -97,7 +97,7 @@ async def _once(agent: Agent, *, force: bool, cursor: str | None, batches: int) 
         nonlocal left
         left -= 1
         if not left:
-            object.__setattr__(call, "deadline", Deadline.after(5))
+            object.__setattr__(call.deadline, "at", Deadline.after(5).at)
 
     object.__setattr__(call, "progress", progress)
     arguments = ReembedInput(force=force, cursor=cursor)
