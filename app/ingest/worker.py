@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from app.edge.errors import frames
-from app.errors import CallError
+from app.errors import CallError, QuotaExceeded
 from app.ingest.actions import CLAIMS, NEVER_COMPLETED
 from app.ingest.conversion import ConversionFailed, convert
 from app.ingest.files import Files
@@ -32,6 +32,10 @@ GRACE_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 600.0
 FORGOTTEN_SECONDS: Final = 24 * 3600.0
 DAY: Final = 24 * 3600.0
+NO_ROOM: Final = (
+    "its text would be more than the files of this tenant may have (GRAPHKEEP_QUOTA_FILE_BYTES); remove what is done "
+    "with, then retry"
+)
 
 
 class Worker:
@@ -76,11 +80,31 @@ class Worker:
         if item is None:
             return False
         self._served = item.tenant
-        outcome = await self._outcome(item)
-        if not await self._store.finish(item, {**outcome, "lease": None, "updated_at": time.time()}):
-            await self._forget(item)
-        log.info("converted", item=item.id, state=outcome["state"], attempts=item.attempts)
+        state = await self._finish(item)
+        tenant = await self._store.tenant_of(item.tenant)
+        log.info("converted", tenant=tenant, item=item.id, state=state, attempts=item.attempts)
         return True
+
+    async def _finish(self, item: Item) -> str:
+        """Convert an item that this worker holds, and put it where it belongs; the state that it has then.
+
+        Whether the tenant has room for the text is judged where the text begins to count: two converters and an upload
+        that each find room may have none together.
+        """
+        outcome = await self._outcome(item)
+        try:
+            most = self._settings.quota_file_bytes if "text" in outcome else None
+            there = await self._ended(item, outcome, most=most)
+        except QuotaExceeded:
+            await asyncio.to_thread(self._files.text(item.tenant, item.id).unlink, missing_ok=True)
+            outcome = _failed(NO_ROOM)
+            there = await self._ended(item, outcome)
+        if not there:
+            await self._forget(item)
+        return str(outcome["state"])
+
+    async def _ended(self, item: Item, outcome: Mapping[str, Any], *, most: int | None = None) -> bool:
+        return await self._store.finish(item, {**outcome, "lease": None, "updated_at": time.time()}, most=most)
 
     async def _outcome(self, item: Item) -> Mapping[str, Any]:
         """What becomes of an item that this worker holds."""
@@ -103,11 +127,6 @@ class Worker:
         try:
             made = await convert(self._files.original(item.tenant, item.id), item.name, folder, self._settings)
             size = (await asyncio.to_thread(made.stat)).st_size
-            if (await self._store.usage(item.tenant)).size + size > self._settings.quota_file_bytes:
-                raise ConversionFailed(
-                    "its text would be more than the files of this tenant may have (GRAPHKEEP_QUOTA_FILE_BYTES); "
-                    "remove what is done with, then retry"
-                )
             await asyncio.to_thread(self._files.put_text, item.tenant, item.id, made)
             return size
         finally:
