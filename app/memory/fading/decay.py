@@ -1,14 +1,12 @@
 """``graph_decay``: what was not seen for long counts less, by how long that is and by nothing else.
 
-Batches of entities, each with the relations that start there, in the order of their ids and two at a time: they share
-no record that they change. Each is one transaction with its entry in the audit trail. A run that is cut short leaves
-every record as some run would: the next one brings all to where they belong. One that runs out of time says where to
-go on.
+Batch after batch of entities, each with the relations that start there, in the order of their ids, one transaction
+each with its entry in the audit trail. A run that is cut short leaves every record as some run would: the next one
+brings all to where they belong. One that runs out of time says where to go on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +25,6 @@ from app.store.database import Database, Idempotency, TenantSession, Writing
 __all__ = ["decay"]
 
 _BATCH: Final = 2_000
-_ABREAST: Final = 2
-"""Batches at once: more would take the database from those who wait for a call of milliseconds."""
 _RESERVE: Final = 15.0
 """Seconds of the deadline that a batch and the report may need."""
 _QUESTION: Final[Mapping[str, Any]] = {"tool": "graph_decay"}
@@ -97,11 +93,10 @@ async def _faded(
     terms = _terms(settings) | {"exempt": found["exempt"], "limit": arguments.limit}
     tally, done = _Tally(), 0
     while done < len(ids) and (done == 0 or call.deadline.remaining() > _RESERVE):
-        end = min(done + _ABREAST * _BATCH, len(ids))
-        batches = [terms | {"ids": ids[start : min(start + _BATCH, end)]} for start in range(done, end, _BATCH)]
-        for row in await _each(session, call, batches, writes=not arguments.dry_run):
-            tally.add(row, arguments.limit)
-        done = end
+        batch = terms | {"ids": ids[done : done + _BATCH]}
+        row = await _read(session, batch) if arguments.dry_run else await _write(session, call, batch)
+        tally.add(row, arguments.limit)
+        done = min(done + _BATCH, len(ids))
         await call.progress(done, len(ids), "entities")
     complete = done >= len(ids)
     answer: Json = {
@@ -126,21 +121,6 @@ def _terms(settings: MemorySettings) -> dict[str, Any]:
         "node_threshold": settings.prune_node_threshold,
         "edge_threshold": settings.prune_edge_threshold,
     }
-
-
-async def _each(
-    session: TenantSession, call: Call, batches: Sequence[Mapping[str, Any]], *, writes: bool
-) -> list[dict[str, Any]]:
-    """What became of each batch; all at once, and the first that fails ends the others."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_write(session, call, batch) if writes else _read(session, batch))
-                for batch in batches
-            ]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
-    return [task.result() for task in tasks]
 
 
 async def _read(session: TenantSession, batch: Mapping[str, Any]) -> dict[str, Any]:
