@@ -145,6 +145,8 @@ SOURCE_FAULTS = (
         "changes of several transactions, half of which a crash leaves",
         (
             "faults/test_crash_points.py::test_a_process_that_dies_at_any_statement_leaves_the_state_before_or_after",
+            "faults/test_crash_restore.py::test_a_restore_that_dies_at_any_step_leaves_the_state_before_or_after",
+            "faults/test_crash_ingest.py::test_a_process_that_dies_while_it_converts_leaves_the_file_to_the_next",
             "memory/merging/test_merge.py::test_relations_move_or_become_one_and_those_between_the_two_go",
             "store/test_concurrency.py::test_concurrent_creators_of_one_entity_make_one",
         ),

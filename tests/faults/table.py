@@ -188,7 +188,7 @@ FAULTS = (
             "ingest/test_conversion.py::test_a_document_that_ends_every_converter_is_put_aside",
             "ingest/test_service.py::test_what_failed_says_why_keeps_its_file_and_can_wait_again",
             "ingest/test_service.py::test_what_runs_never_complete_ends_among_the_failed",
-            "ingest/test_crash.py::test_a_crash_while_files_are_accepted_leaves_them_accepted_or_not",
+            "faults/test_crash_ingest.py::test_a_process_that_dies_while_it_accepts_a_file_has_accepted_it_or_not",
             "store/control/test_queue.py::test_what_is_claimed_again_and_again_ends_among_the_failed_with_a_reason",
         ),
     ),

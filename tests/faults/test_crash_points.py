@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import pytest
-import pytest_asyncio
 
-from app.memory.service import MemoryService
-from app.settings import EmbeddingSettings, LimitSettings, Settings
-from app.store.database import Database
-from tests.conftest import Server
-from tests.faults.crashing import NEWEST, Silent, use
+from tests.faults.conftest import Process
+from tests.faults.crashing import NEWEST, use
 from tests.memory.conftest import Agent
 
 OPERATIONS: Final[dict[str, dict[str, Any]]] = {
@@ -64,40 +55,6 @@ WORLD: Final = {
 }
 
 
-@pytest_asyncio.fixture(scope="module")
-async def process(neo4j_server: Server) -> AsyncIterator[Callable[[dict[str, Any]], Awaitable[bool]]]:
-    """A process that forks one that dies."""
-    started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.faults.crashing"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env=dict(os.environ),
-    )
-    assert started.stdin is not None
-    assert started.stdout is not None
-    stdin, stdout = started.stdin, started.stdout
-
-    async def ordered(order: dict[str, Any]) -> bool:
-        whole = {"uri": neo4j_server.uri, "password": neo4j_server.password, **order}
-        stdin.write(json.dumps(whole).encode() + b"\n")
-        await stdin.drain()
-        answer = json.loads(await asyncio.wait_for(stdout.readline(), 60))
-        assert answer["killed"] or answer["status"] == 0, "the child failed by itself"
-        return bool(answer["killed"])
-
-    yield ordered
-    stdin.close()
-    await started.wait()
-
-
-@pytest_asyncio.fixture
-async def crashed_agent(database: Database, tenant: str) -> AsyncIterator[Agent]:
-    settings = Settings(limits=LimitSettings(), embedding=EmbeddingSettings(embedding="none"))
-    service = MemoryService(database, Silent(), settings)  # type: ignore[arg-type]
-    yield Agent(service, tenant, ("",), "")
-    await service.close()
-
-
 async def _whole(agent: Agent, *, control: bool = True) -> list[str]:
     """All that the tenant has, to the byte: graph, undo records, idempotency keys, audit."""
     database = agent.service.database
@@ -127,7 +84,7 @@ async def _count(agent: Agent, label: str) -> int:
 @pytest.mark.shows("graph_delete", 11)
 @pytest.mark.parametrize("tool", OPERATIONS)
 async def test_a_process_that_dies_at_any_statement_leaves_the_state_before_or_after(
-    crashed_agent: Agent, process: Callable[[dict[str, Any]], Awaitable[bool]], tool: str
+    crashed_agent: Agent, process: Process, tool: str
 ) -> None:
     agent, arguments = crashed_agent, OPERATIONS[tool]
     await use(agent, "graph_relate", {"batch": WORLD})
@@ -137,8 +94,8 @@ async def test_a_process_that_dies_at_any_statement_leaves_the_state_before_or_a
     before = await _whole(agent)
     point, committed = 1, False
     while not committed:
-        killed = await process({"tenant": agent.tenant, "tool": tool, "arguments": arguments, "point": point})
-        assert killed, "it came to its end and was never seen committed"
+        order = {"work": "tool", "tenant": agent.tenant, "tool": tool, "arguments": arguments}
+        assert await process(point, order) is None, "it came to its end and was never seen committed"
         committed = await _whole(agent) != before
         point += 1
     assert point > 5

@@ -190,7 +190,7 @@ RULES: Final[Mapping[int, Rule]] = {
     22: Rule(
         "A tenant moves to a new data id out of sight and at once; writes wait, and what belongs to the old id ends.",
         (
-            f"{_MOVING}test_restore.py::test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after",
+            "tests/faults/test_crash_restore.py::test_a_restore_that_dies_at_any_step_leaves_the_state_before_or_after",
             f"{_MOVING}test_restore.py::test_what_belongs_to_the_old_data_id_ends_and_what_waits_comes_along",
             f"{_MOVING}test_restore.py::test_two_restores_at_once_do_not_mix",
             f"{_MOVING}test_exchange.py::test_who_works_on_the_whole_graph_is_refused_once_it_moves",

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -28,9 +23,9 @@ from app.store.database import Database
 from app.store.moving.erase import counted
 from app.store.moving.format import Seal
 from app.store.statement import statement
-from tests.conftest import Server
 from tests.memory.conftest import Agent, Packaged, settings
 from tests.memory.moving.conftest import LAYERS, lines_of, records_of
+from tests.memory.moving.test_export import exported, folder_of
 
 New = Callable[[], Awaitable[Tenant]]
 Backup = Callable[[str], Awaitable[Path]]
@@ -96,6 +91,7 @@ async def test_a_restore_into_a_memory_is_refused_unless_it_may_replace_it(
     assert await counted(database.control, target.data) == {}
 
 
+@pytest.mark.shows("graph_export", 14)
 @pytest.mark.parametrize(("packaged", "lost"), [(True, 0), (False, 2)])
 async def test_vectors_of_the_model_in_use_come_along(
     database: Database,
@@ -103,16 +99,19 @@ async def test_vectors_of_the_model_in_use_come_along(
     embedder: Packaged,
     tenant: str,
     new_tenant: New,
-    tmp_path: Path,
     packaged: bool,
     lost: int,
 ) -> None:
     made_by = embedder.identity
     assert made_by is not None
     in_use = made_by if packaged else replace(made_by, model="another")
-    await Agent(service, tenant, ("",), "").relate("Ada", "KNOWS", "Engine")
-    path = tmp_path / "with vectors.jsonl"
-    path.write_bytes(b"".join(await lines_of(database, tenant, vectors=True)))
+    agent = Agent(service, tenant, ("",), "")
+    await agent.relate("Ada", "KNOWS", "Engine")
+    async with decided(database, made_by):
+        made = await exported(agent, vectors=True)
+    (path,) = folder_of(tenant).glob(f"*/{made['backup_file']}")
+    meta = orjson.loads(path.read_bytes().splitlines()[0])
+    assert (made["vectors"], meta["vectors"], meta["embedding"]["dimension"]) == (True, True, made_by.dimension)
     target = await new_tenant()
     async with decided(database, in_use):
         answer = await restore(database, settings(), target, path, alone=True)
@@ -289,76 +288,3 @@ async def test_two_restores_at_once_do_not_mix(database: Database, new_tenant: N
     with pytest.raises(Conflict, match="given up"):
         await moves.flip(move, (), actor="test", action="tenant.restore")
     await erase_leftovers(database, settings(), abandoned_after=-1)
-
-
-_KILLED = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from app.memory.moving import restore as room
-from app.store.control.moves import Moves
-from app.store.control.queue import item_key
-from app.store.control.tenants import Tenants
-from app.store.database import Database
-from app.store.moving.load import Load
-from app.settings import Settings
-
-uri, user, password, name, target, path, point = sys.argv[1:]
-seen = 0
-room.BATCH = 2
-
-def dying(method):
-    async def told(*given, **named):
-        global seen
-        if str(seen) == point or method.__name__ == point:
-            os.kill(os.getpid(), signal.SIGKILL)
-        seen += method.__name__ == "write"
-        answer = await method(*given, **named)
-        if "after_" + method.__name__ == point:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-    return told
-
-for owner, one in ((Load, "write"), (Load, "check"), (Moves, "freeze"), (Moves, "flip")):
-    setattr(owner, one, dying(getattr(owner, one)))
-
-async def main():
-    database = await Database.connect(uri, user, password, name, pool_size=2)
-    tenant = await Tenants(database.control).by_id(target)
-    await room.restore(database, Settings(), tenant, Path(path), alone=True, replace=True)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("point", ["0", "4", "check", "flip", "after_flip"])
-async def test_a_restore_killed_at_any_moment_leaves_the_state_before_or_after(
-    database: Database,
-    neo4j_server: Server,
-    service: MemoryService,
-    learned: str,
-    new_tenant: New,
-    backup: Backup,
-    tmp_path: Path,
-    point: str,
-) -> None:
-    target = await new_tenant()
-    await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
-    old, new = await records_of(database, target.data), await records_of(database, learned)
-    place = (neo4j_server.uri, neo4j_server.user, neo4j_server.password, "neo4j")
-    ended = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", _KILLED, *place, target.id, str(await backup(learned)), point],
-        check=False,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "GRAPHKEEP_HOME": str(tmp_path)},
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-    found = await now(database, target)
-    assert await records_of(database, found.data) == (new if point == "after_flip" else old)
-    await erase_leftovers(database, settings(), abandoned_after=-1)
-    found = await now(database, target)
-    assert found.state is TenantState.ACTIVE
-    assert await records_of(database, found.data) == (new if point == "after_flip" else old)
-    async with database.driver.session() as session:
-        left = await (await session.run("MATCH (m:_Move {tenant: $of}) RETURN m.id", of=target.id)).values()
-    assert left == []
