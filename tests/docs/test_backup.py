@@ -17,7 +17,7 @@ def test_every_command_of_the_page_exists_with_its_options() -> None:
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("graphkeep ")]
     for line in lines:
         parse(shlex.split(line)[1:])
-    assert {shlex.split(line)[1] for line in lines} == {"backup", "restore", "import", "tenant", "compact"}
+    assert {shlex.split(line)[1] for line in lines} == {"backup", "restore", "import", "tenant", "compact", "reembed"}
 
 
 def test_every_source_is_described() -> None:
