@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -138,9 +139,12 @@ def tools_page() -> str:
         "",
         "Written by `make docs` from the registry. Success carries `ok: true`; a failure that a caller can act on",
         "is `{ok: false, reason, message, retryable, outcome, retry_after_ms?}`, where `outcome` says whether anything",
-        "was applied.",
+        "was applied. [MEMORY.md](MEMORY.md) says which tool is for what.",
         "",
-        "| tool | what for | scope | tokens | deadline | reads only |",
+        "`cost` is what a call takes from the bucket of its tenant and client (by default 20 at once, 120 a minute);",
+        "`deadline` is its class ([DESIGN.md](DESIGN.md#8-numbers)). A connection has the tools that its scopes allow.",
+        "",
+        "| tool | what for | scope | cost | deadline | reads only |",
         "|---|---|---|---|---|---|",
     ]
     tools = every_tool()
@@ -163,7 +167,7 @@ def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
         words = _cell(str(rule.get("description", "")))
         default = rule.get("default")
         if default is not None:
-            words = f"{words} Default {_code(str(default))}.".strip()
+            words = f"{words} Default {_code(json.dumps(default))}.".strip()
         yield f"| `{name}`{'' if name in required else ' (optional)'} | {_type(rule, schema)} | {words} |"
 
 

@@ -43,7 +43,7 @@ CHANGING: Final = (
         title="Confirm a relation",
         description=(
             "Make a remembered relation stronger when the user confirms it, or when recalling it helped: adds `amount` "
-            "to its weight (at most 1) and counts it as confirmed now, so that it fades more slowly. Names, aliases "
+            "to what is left of its weight (at most 1), which fades anew from now on. Names, aliases "
             "and small typos are understood; the direction counts. If there is no such relation, use graph_relate. "
             "Answers with `previous_weight` and `new_weight`."
         ),
@@ -61,10 +61,10 @@ CHANGING: Final = (
         name="graph_weaken",
         title="Doubt a relation",
         description=(
-            "Make a remembered relation weaker when the user corrects it or it proved wrong: takes `amount` from its "
-            "weight (at least 0). When it was last confirmed stays the same. If a new value took its place, prefer "
-            "graph_relate with `valid_at`, which ends the old one. `pruned` says that it is now weak enough for "
-            "graph_prune; nothing is deleted here."
+            "Make a remembered relation weaker when the user corrects it or it proved wrong: takes `amount` from what "
+            "is left of its weight (at least 0). When it was last confirmed stays the same. If a new value took its "
+            "place, prefer graph_relate with `valid_at`, which ends the old one. `pruned` says that it is now weak "
+            "enough for graph_prune; nothing is deleted here."
         ),
         toolset="memory",
         input=WeakenInput,
