@@ -9,7 +9,7 @@ from typing import Final
 
 from app.access.grants import WRITES, layers_from_names, make_grant, named_layers
 from app.access.layers import allowed_scopes
-from app.context import EVERY_LAYER, TENANT_WIDE, Grant, Principal, Role, layer_name
+from app.context import Grant, Principal, Role, layer_name
 from app.errors import Conflict, NotFound
 from app.oauth.personal import DEFAULT_DAYS, mint_personal_token
 from app.oauth.vault import Vault
@@ -205,7 +205,6 @@ class Accounts:
         read = None if read_layers is None else layers_from_names(read_layers)
         write = None if write_layers is None else layers_from_names(write_layers)
         membership = await self.users.put_membership(user.id, tenant.id, role, read_layers=read, write_layers=write)
-        await self.tenants.add_layers(tenant.id, {*(read or ()), *(write or ())} - {EVERY_LAYER, TENANT_WIDE})
         await self.audit.append(
             tenant=tenant.id, actor=actor, action=action, target=user.id, detail={"role": role.value}
         )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from app.access.grants import make_grant, named_layers
+from app.access.grants import make_grant
 from app.context import EVERY_LAYER, Grant, Role
 from app.errors import Conflict, InvalidInput, NotFound
 from app.oauth.secrets import digest, new_token
@@ -79,7 +79,6 @@ class ServiceAccounts:
         )
         if not await self._store.add(record):
             raise Conflict(f"there is a service account named {shown!r} already. Nothing was changed.")
-        await self._tenants.add_layers(tenant_id, named_layers(grant))
         return record, secret
 
     async def of_tenant(self, tenant_id: str) -> list[ServiceAccount]:

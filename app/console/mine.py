@@ -61,13 +61,13 @@ async def change_program(desk: Desk) -> Response:
     grant = await _own(desk)
     place = desk.member(grant.tenant)
     offered = offer({*grant.asked, *grant.scopes}, place)
+    services = desk.console.services
     try:
         choice = read_choice(desk.form, offered)
+        if choice.new_layer is not None:
+            await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
     except InvalidInput as error:
         return _show(desk.troubled(error.message, error.status), grant, place, as_ticked(desk.form, offered))
-    services = desk.console.services
-    if choice.new_layer is not None:
-        await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
     changed = await services.grants.change(
         grant.id,
         scopes=choice.scopes,

@@ -83,6 +83,8 @@ async def decide(services: AuthorizationServer, request: Request) -> Response:
     offered = offer(asking.pending.scopes, place)
     try:
         choice = read_choice(form, offered)
+        if choice.new_layer is not None:  # before the question is used up: a tenant may have no room for one more
+            await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
     except InvalidInput as problem:
         fresh = news(offered, _of(place, await _previous(services, asking)))
         ticked = as_ticked(form, offered)
@@ -144,7 +146,6 @@ async def _allow(services: AuthorizationServer, asking: Asking, place: Place, ch
     if pending is None:
         return message_page("Answered already", "This question was answered before. Nothing else was changed.")
     if choice.new_layer is not None:
-        await services.tenants.add_layers(place.tenant.id, [choice.new_layer])
         await services.audit.append(
             tenant=place.tenant.id,
             actor=asking.user.id,

@@ -165,6 +165,21 @@ async def test_a_member_may_be_given_layers_which_then_exist(accounts: Accounts,
     assert stored.layers == {"work"}
 
 
+async def test_who_would_need_more_layers_than_a_tenant_may_have_is_no_member(
+    accounts: Accounts, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Membership and layers are one transaction."""
+    monkeypatch.setattr("app.store.control.tenants.MOST_LAYERS", 1)
+    with pytest.raises(InvalidInput, match=r"at most 1 layers\. Nothing was changed"):
+        await accounts.add_user(member.user.email, member.tenant.name, Role.MEMBER, read_layers=["tenant", "a", "b"])
+    membership = await accounts.users.membership(member.user.id, member.tenant.id)
+    assert membership is not None
+    assert membership.read_layers == {""}
+    stored = await accounts.tenants.by_id(member.tenant.id)
+    assert stored is not None
+    assert stored.layers == frozenset()
+
+
 async def test_removing_a_user_ends_their_tokens(
     accounts: Accounts, member: Member, snapshot: Snapshot, verifier: Verifier
 ) -> None:

@@ -53,6 +53,17 @@ async def test_an_account_holds_what_the_owner_fixed_and_its_secret_is_not_store
     assert (entries[0].action, entries[0].target) == ("service_account.create", record.id)
 
 
+async def test_an_account_for_which_there_is_no_layer_left_is_not_made(
+    service_accounts: ServiceAccounts, home: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.control.tenants.MOST_LAYERS", 0)
+    with pytest.raises(InvalidInput, match="Nothing was changed"):
+        await service_accounts.create(
+            home.id, "viewer", scopes=["memory:read"], read_layers=["tenant", "work"], actor="us-owner"
+        )
+    assert await service_accounts.of_tenant(home.id) == []
+
+
 async def test_an_account_that_only_reads_is_a_reader(service_accounts: ServiceAccounts, home: Tenant) -> None:
     record, _ = await service_accounts.create(
         home.id, "viewer", scopes=["memory:read"], read_layers=["tenant"], actor="us-owner"

@@ -92,6 +92,18 @@ async def test_a_choice_that_contradicts_itself_is_asked_again(
     assert life.returned(await life.answer(again, scope=["memory:read"], read=["tenant"]))["code"]
 
 
+async def test_a_layer_for_which_the_tenant_has_no_room_is_asked_about_again(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = await life.to_consent()
+    chosen: dict[str, list[str]] = {"read": ["tenant"], "write": [], "write_layer": ["+new"], "new_layer": ["one:more"]}
+    with monkeypatch.context() as full:
+        full.setattr("app.store.control.tenants.MOST_LAYERS", 0)
+        again = await life.answer(page, **chosen)
+    assert (again.status_code, "at most 0 layers" in again.text) == (400, True)
+    assert life.returned(await life.answer(again, **chosen))["code"]
+
+
 async def test_an_owner_may_name_a_layer_which_then_exists(life: Life) -> None:
     page = await life.to_consent()
     answer = await life.answer(page, read=["tenant"], write=[], write_layer=["+new"], new_layer=["project:atlas"])

@@ -103,6 +103,7 @@ class Invitations:
 
         Raises:
             Conflict: the user is a member already, and stays what they are; the link stays usable.
+            InvalidInput: the tenant has no room for the layers that it names; the link stays usable.
         """
         services = self._services
         if await services.users.membership(user.id, invitation.tenant) is not None:
@@ -118,6 +119,7 @@ class Invitations:
 
         Raises:
             Conflict: there is an account of this address since a moment ago; the link is used up.
+            InvalidInput: as :meth:`accept`.
         """
         if not await self._take(token, invitation):
             return None
@@ -126,6 +128,9 @@ class Invitations:
         return user
 
     async def _take(self, token: str, invitation: Invitation) -> bool:
+        named = {*invitation.read_layers, *invitation.write_layers} - {EVERY_LAYER, TENANT_WIDE}
+        if named:  # before the link is used up: a tenant may have no room for more
+            await self._services.tenants.add_layers(invitation.tenant, named)
         return await self._store.take(digest(token), issuer=invitation.issuer, now=time.time())
 
     async def _join(self, invitation: Invitation, user: User) -> None:
@@ -134,7 +139,6 @@ class Invitations:
         await services.users.put_membership(
             user.id, invitation.tenant, invitation.role, read_layers=read, write_layers=write
         )
-        await services.tenants.add_layers(invitation.tenant, {*read, *write} - {EVERY_LAYER, TENANT_WIDE})
         await services.note(
             "invitation.accept",
             actor=user.id,

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.context import EVERY_LAYER, TENANT_WIDE
 from app.store.control.audit import append_in
 from app.store.control.revocations import Revocation, revoke_in
+from app.store.control.tenants import add_layers_in
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -112,7 +114,12 @@ class ServiceAccountStore:
         self._control = control
 
     async def add(self, account: ServiceAccount) -> bool:
-        """Keep a new account; False if the tenant has one of that name, which then stays as it is."""
+        """Keep a new account, whose layers exist from then on; False if the tenant has one of that name, which stays.
+
+        Raises:
+            InvalidInput: layers that the tenant cannot have.
+        """
+        named = {*account.read_layers, *account.write_layers} - {EVERY_LAYER, TENANT_WIDE}
 
         async def work(writing: Writing) -> bool:
             rows = await writing.run(
@@ -132,6 +139,7 @@ class ServiceAccountStore:
             )
             added = bool(rows[0]["id"] == account.id)
             if added:
+                await add_layers_in(writing, account.tenant, named)
                 await append_in(
                     writing,
                     tenant=account.tenant,

@@ -18,7 +18,16 @@ from app.store.control.rules import read_rules, write_rules
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["HOME_TENANT", "MOST_LAYERS", "Tenant", "TenantState", "Tenants", "check_layer_name", "check_tenant_name"]
+__all__ = [
+    "HOME_TENANT",
+    "MOST_LAYERS",
+    "Tenant",
+    "TenantState",
+    "Tenants",
+    "add_layers_in",
+    "check_layer_name",
+    "check_tenant_name",
+]
 
 HOME_TENANT: Final = "home"
 """Name of the first tenant for memory, made with the database beside the operators' own."""
@@ -285,17 +294,10 @@ class Tenants:
         """Make these layers exist (partition rule 1); those that do already stay.
 
         Raises:
-            InvalidInput: a name breaks the rule of :func:`check_layer_name`, or there would be more than MOST_LAYERS.
+            InvalidInput: as :func:`add_layers_in`.
         """
-        checked = sorted({check_layer_name(name) for name in names})
-
-        async def work(writing: Writing) -> list[dict[str, Any]]:
-            rows = await writing.run(ADD_LAYERS, id=tenant_id, names=checked, now=_now())
-            if rows and len(rows[0]["layers"]) > max(MOST_LAYERS, rows[0]["before"]):
-                raise InvalidInput(f"a tenant has at most {MOST_LAYERS:,} layers. No layer was made.", field="layer")
-            return rows
-
-        rows = await self._control.write(work)
+        wanted = frozenset(names)
+        rows = await self._control.write(lambda writing: add_layers_in(writing, tenant_id, wanted))
         return Tenant.of(rows[0]) if rows else None
 
     async def _merge(self, name: str, *, admin: bool) -> tuple[Tenant, bool]:
@@ -315,6 +317,19 @@ class Tenants:
 
         tenant = Tenant.of((await self._control.write(work))[0])
         return tenant, tenant.id == minted
+
+
+async def add_layers_in(writing: Writing, tenant_id: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Make these layers exist in a transaction that is under way: with what names them, or not at all.
+
+    Raises:
+        InvalidInput: a name breaks the rule of :func:`check_layer_name`, or there would be more than MOST_LAYERS.
+    """
+    checked = sorted({check_layer_name(name) for name in names})
+    rows = await writing.run(ADD_LAYERS, id=tenant_id, names=checked, now=_now())
+    if rows and len(rows[0]["layers"]) > max(MOST_LAYERS, rows[0]["before"]):
+        raise InvalidInput(f"a tenant has at most {MOST_LAYERS:,} layers. Nothing was changed.", field="layer")
+    return rows
 
 
 def _key(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from email_validator import EmailNotValidError, validate_email
 from app.context import EVERY_LAYER, TENANT_WIDE, Role
 from app.errors import Conflict, InvalidInput
 from app.store.control.revocations import Revocation, revoke_in
+from app.store.control.tenants import add_layers_in
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -260,22 +261,26 @@ class Users:
         tenant: str,
         role: Role,
         *,
-        read_layers: Iterable[str] | None = None,
-        write_layers: Iterable[str] | None = None,
+        read_layers: Collection[str] | None = None,
+        write_layers: Collection[str] | None = None,
     ) -> Membership:
-        """Make the user a member, or change what they are.
+        """Make the user a member, or change what they are; layers that are given exist from then on.
 
         Layers that are None: for a new member the role's default ones; otherwise those held until now, as far as the
         role may hold them. A lower role or a layer taken away revokes every token of this user in the tenant, in the
         same transaction (partition rule 3).
 
         Raises:
-            InvalidInput: ``*`` for someone who is not an owner, or layers to write for a reader.
+            InvalidInput: ``*`` for someone who is not an owner, layers to write for a reader, or layers that the tenant
+                cannot have.
             Conflict: the tenant would have no owner any more.
         """
+        named = {*(read_layers or ()), *(write_layers or ())} - {EVERY_LAYER, TENANT_WIDE}
 
         async def work(writing: Writing) -> list[dict[str, Any]]:
             await writing.run(LOCK_TENANT, tenant=tenant, now=_now())
+            if named:
+                await add_layers_in(writing, tenant, named)
             found = await writing.run(MEMBERSHIP, id=_id(user, tenant))
             kept_read, kept_write = _kept_layers(role, Membership.of(found[0]) if found else None)
             read = kept_read if read_layers is None else frozenset(read_layers)
