@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, ViewportSize
+from playwright.async_api import CDPSession, Page, ViewportSize
 
 SHOTS = os.environ.get("GRAPHKEEP_TEST_SCREENSHOTS")
 """A folder for pictures of every page."""
@@ -25,3 +25,18 @@ async def inspect(page: Page, name: str, sizes: Mapping[str, ViewportSize] = SIZ
         assert not wide, f"{name} is wider than a {size}"
         found = await Axe().run(page, options={"resultTypes": ["violations"]})
         assert found.violations_count == 0, f"{name}, {size}, {scheme}: {found.generate_report()}"
+
+
+async def authenticator(session: CDPSession, *, verifies: bool = True) -> str:
+    """Give a browser a platform authenticator that answers by itself; its id."""
+    await session.send("WebAuthn.enable")
+    options = {
+        "protocol": "ctap2",
+        "transport": "internal",
+        "hasResidentKey": True,
+        "hasUserVerification": True,
+        "isUserVerified": verifies,
+        "automaticPresenceSimulation": True,
+    }
+    added = await session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    return str(added["authenticatorId"])

@@ -7,6 +7,7 @@ import asyncio
 import re
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
@@ -132,12 +133,36 @@ def judge(shot: Shot, answer: httpx2.Response) -> None:
         assert WORDS.fullmatch(said["error_description"]), (shot, said)
 
 
+async def each_of(
+    volleys: st.SearchStrategy[list[Shot]],
+    fired: Callable[[list[Shot]], Awaitable[None]],
+    *,
+    examples: int,
+    derandomize: bool,
+) -> None:
+    """Draw so many volleys and await each one's end."""
+    loop = asyncio.get_running_loop()
+
+    @settings(
+        max_examples=examples,
+        derandomize=derandomize,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate,),
+    )
+    @given(volleys)
+    def hold(drawn: list[Shot]) -> None:
+        asyncio.run_coroutine_threadsafe(fired(drawn), loop).result()
+
+    await asyncio.to_thread(hold)
+
+
 async def storm(house: House, capfd: pytest.CaptureFixture[str], *, examples: int, derandomize: bool) -> None:
     await house.database.control.write(lambda writing: writing.run(FORGET_BUDGET))
     right = await known(house)
     before, statuses = await house.records(), Counter[str]()
     asked: Counter[str] = Counter()
-    loop = asyncio.get_running_loop()
     async with httpx2.AsyncClient(base_url=house.addresses[0], trust_env=False, timeout=120) as client:
 
         async def all_of(drawn: list[Shot]) -> None:
@@ -149,19 +174,8 @@ async def storm(house: House, capfd: pytest.CaptureFixture[str], *, examples: in
                 statuses["question"] += answer.headers.get("location", "").startswith("/consent?request=")
                 statuses["sign-in"] += shot.path == "/sign-in" and shot.method == "POST"
 
-        @settings(
-            max_examples=examples,
-            derandomize=derandomize,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate,),
-        )
-        @given(st.lists(shots(right), min_size=TOGETHER, max_size=TOGETHER))
-        def hold(drawn: list[Shot]) -> None:
-            asyncio.run_coroutine_threadsafe(all_of(drawn), loop).result()
-
-        await asyncio.to_thread(hold)
+        volleys = st.lists(shots(right), min_size=TOGETHER, max_size=TOGETHER)
+        await each_of(volleys, all_of, examples=examples, derandomize=derandomize)
     assert sum(asked.values()) >= examples * TOGETHER
     assert set(asked) == set(PATHS)
     assert min(statuses[each] for each in ("200", "201", "303", "400", "401")) > FEW  # right ones are among them

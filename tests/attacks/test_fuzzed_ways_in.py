@@ -18,13 +18,12 @@ from typing import Any
 import cbor2
 import httpx2
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from app.oauth.login.sessions import cookie_name
 from tests.attacks.conftest import House, told
 from tests.attacks.shots import FORM, JSON, Known, Shot, encoded, noise, spoiled
-from tests.attacks.test_fuzz import FEW, FORGET_BUDGET, fire, judge
+from tests.attacks.test_fuzz import FEW, FORGET_BUDGET, each_of, fire, judge
 from tests.oauth.conftest import form_of, link_for
 
 TOGETHER, EXAMPLES, SOAK_EXAMPLES = 10, 25, 500
@@ -118,7 +117,7 @@ def shots(draw: st.DrawFn, known: Known) -> Shot:
 
 async def storm(house: House, capfd: pytest.CaptureFixture[str], *, examples: int, derandomize: bool) -> None:
     await house.database.control.write(lambda writing: writing.run(FORGET_BUDGET))
-    right, loop = await known(house), asyncio.get_running_loop()
+    right = await known(house)
     before, answered, tried = await house.records(), Counter[tuple[str, int]](), 0
     async with httpx2.AsyncClient(base_url=house.addresses[0], trust_env=False, timeout=120) as client:
 
@@ -131,19 +130,8 @@ async def storm(house: House, capfd: pytest.CaptureFixture[str], *, examples: in
                 answered[shot.path, answer.status_code] += 1
                 tried += (shot.path, shot.method) == ("/sign-in/recovery", "POST")
 
-        @settings(
-            max_examples=examples,
-            derandomize=derandomize,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate,),
-        )
-        @given(st.lists(shots(right), min_size=TOGETHER, max_size=TOGETHER))
-        def hold(drawn: list[Shot]) -> None:
-            asyncio.run_coroutine_threadsafe(all_of(drawn), loop).result()
-
-        await asyncio.to_thread(hold)
+        volleys = st.lists(shots(right), min_size=TOGETHER, max_size=TOGETHER)
+        await each_of(volleys, all_of, examples=examples, derandomize=derandomize)
         link = encoded([*right.right["/sign-in/link"][0].items()][:1])
         assert (await client.get(f"/sign-in/link?{link}")).status_code == 200, "nobody used the link up"
     assert answered.total() >= examples * TOGETHER

@@ -129,21 +129,7 @@ async def test_a_token_made_in_the_browser_is_shown_once(scene: Scene) -> None:
 
 async def test_a_passkey_is_added_in_the_browser_and_renamed(scene: Scene) -> None:
     page = await signed_in(scene.browser, scene.person)
-    devtools = await page.context.new_cdp_session(page)
-    await devtools.send("WebAuthn.enable")
-    await devtools.send(
-        "WebAuthn.addVirtualAuthenticator",
-        {
-            "options": {
-                "protocol": "ctap2",
-                "transport": "internal",
-                "hasResidentKey": True,
-                "hasUserVerification": True,
-                "isUserVerified": True,
-                "automaticPresenceSimulation": True,
-            }
-        },
-    )
+    await browser.authenticator(await page.context.new_cdp_session(page))
     await page.goto(f"{scene.stage.address}/console/security")
     await page.get_by_label("Name of this passkey").fill("my laptop")
     await page.get_by_role("button", name="Add a passkey").click()

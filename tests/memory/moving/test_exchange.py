@@ -13,6 +13,7 @@ from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.importing import import_memory
 from app.memory.moving.restore import restore
 from app.memory.service import MemoryService
+from app.settings import Settings
 from app.store.control.moves import Move, Moves
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
@@ -43,6 +44,30 @@ def before(monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Moves,
     monkeypatch.setattr(Moves, name, later)
 
 
+def late_layer(service: MemoryService, target: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer comes, and something into it, before the tenant is frozen."""
+
+    async def added(*_: object) -> None:
+        await Tenants(service.database.control).add_layers(target.id, ["late"])
+        await Agent(service, target.data, ("", "late"), "late").relate("Late", "KNOWS", "Thing")
+
+    before(monkeypatch, "freeze", added)
+
+
+def kept_in(mine: Settings, tenant: Tenant) -> Path:
+    """A file of the tenant's."""
+    folder = mine.run.tenant_folder(tenant.data)
+    folder.mkdir(parents=True)
+    (folder / "kept").write_text("x")
+    return folder / "kept"
+
+
+def triplets(folder: Path) -> Path:
+    path = folder / "triplets.csv"
+    path.write_text("subject,predicate,object\nAda,KNOWS,Grace\n")
+    return path
+
+
 async def test_a_commit_that_is_acknowledged_too_late_never_costs_the_tenant_its_memory(
     database: Database,
     service: MemoryService,
@@ -54,9 +79,7 @@ async def test_a_commit_that_is_acknowledged_too_late_never_costs_the_tenant_its
     target = await new_tenant()
     await Agent(service, target.data, ("",), "").relate("Old", "KNOWS", "Thing")
     mine, flip = settings(), Moves.flip
-    folder = mine.run.tenant_folder(target.data)
-    folder.mkdir(parents=True)
-    (folder / "kept").write_text("x")
+    kept_in(mine, target)
 
     async def late(self: Moves, *given: Any, **named: Any) -> None:
         await flip(self, *given, **named)
@@ -83,9 +106,7 @@ async def test_a_move_that_another_process_gave_up_leaves_the_tenant_what_it_has
 ) -> None:
     target = await new_tenant()
     mine = settings()
-    folder = mine.run.tenant_folder(target.data)
-    folder.mkdir(parents=True)
-    (folder / "kept").write_text("x")
+    kept = kept_in(mine, target)
     begun = []
 
     async def given_up(moves: Moves, move: Move) -> None:
@@ -96,7 +117,7 @@ async def test_a_move_that_another_process_gave_up_leaves_the_tenant_what_it_has
     with pytest.raises(Conflict, match="given up"):
         await restore(database, mine, target, await backup(learned), alone=True)
     assert await now(database, target) == target
-    assert (folder / "kept").exists()
+    assert kept.exists()
     assert await counted(database.control, begun[0]) == {}
     assert await Moves(database.control).of_tenant(target.id) == []
 
@@ -105,14 +126,9 @@ async def test_a_layer_that_is_added_meanwhile_is_copied_with_what_it_holds(
     database: Database, service: MemoryService, new_tenant: New, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = await new_tenant()
-    path = tmp_path / "triplets.csv"
-    path.write_text("subject,predicate,object\nAda,KNOWS,Grace\n")
+    path = triplets(tmp_path)
 
-    async def added(*_: object) -> None:
-        await Tenants(database.control).add_layers(target.id, ["late"])
-        await Agent(service, target.data, ("", "late"), "late").relate("Late", "KNOWS", "Thing")
-
-    before(monkeypatch, "freeze", added)
+    late_layer(service, target, monkeypatch)
     await import_memory(database, settings(), target, path, "triplets", alone=True)
     moved = await now(database, target)
     assert moved.layers == {"work", "late"}
@@ -131,11 +147,7 @@ async def test_a_restore_sees_what_was_written_into_a_layer_that_is_new(
 ) -> None:
     target = await new_tenant()
 
-    async def added(*_: object) -> None:
-        await Tenants(database.control).add_layers(target.id, ["late"])
-        await Agent(service, target.data, ("", "late"), "late").relate("Late", "KNOWS", "Thing")
-
-    before(monkeypatch, "freeze", added)
+    late_layer(service, target, monkeypatch)
     with pytest.raises(Conflict, match="holds a memory already"):
         await restore(database, settings(), target, await backup(learned), alone=True)
     assert (await now(database, target)).data == target.data
@@ -147,8 +159,7 @@ async def test_what_is_written_while_a_memory_is_copied_keeps_the_copy_from_taki
     target = await new_tenant()
     agent = Agent(service, target.data, ("",), "")
     await agent.relate("Ada", "KNOWS", "Engine")
-    path = tmp_path / "triplets.csv"
-    path.write_text("subject,predicate,object\nAda,KNOWS,Grace\n")
+    path = triplets(tmp_path)
     lines = Dump.lines
 
     async def outrun(self: Dump, counted: Any) -> Any:

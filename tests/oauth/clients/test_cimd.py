@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from app.store.control.revocations import client_key
 from app.store.database import Database
 from app.store.statement import statement
 from tests.oauth.conftest import Gateway, Life
-from tests.oauth.publisher import Publisher, publishing
+from tests.oauth.publisher import Publisher
 
 ADDRESS = "https://gw.example"
 LONG_AGO = 1000.0
@@ -42,15 +42,6 @@ CONSENTED = statement(
 UNCONSENTED = statement(
     "tests.count_unconsented", "MATCH (d:_ClientDocument) WHERE d.consented IS NULL RETURN count(d) AS n", control=True
 )
-
-
-@pytest_asyncio.fixture
-async def publisher(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Publisher]:
-    async with publishing(tmp_path_factory.mktemp("publisher")) as opened:
-        monkeypatch.setenv("SSL_CERT_FILE", str(opened.authority))
-        yield opened
 
 
 class Clock:

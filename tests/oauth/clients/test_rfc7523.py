@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,19 +16,10 @@ from joserfc.jwk import ECKey, RSAKey
 from app.oauth.clients.keys import read_keys
 from app.oauth.clients.rfc7523 import KIND
 from tests.oauth.conftest import Life
-from tests.oauth.publisher import Publisher, publishing
+from tests.oauth.publisher import Publisher
 
 KEY = ECKey.generate_key("P-256", parameters={"kid": "one"}, private=True)
 OTHER = ECKey.generate_key("P-256", parameters={"kid": "two"}, private=True)
-
-
-@pytest_asyncio.fixture
-async def publisher(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Publisher]:
-    async with publishing(tmp_path_factory.mktemp("publisher")) as opened:
-        monkeypatch.setenv("SSL_CERT_FILE", str(opened.authority))
-        yield opened
 
 
 @pytest_asyncio.fixture

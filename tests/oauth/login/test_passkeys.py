@@ -15,6 +15,7 @@ from app.oauth.login.passkeys import possible
 from app.oauth.login.recovery import RecoveryCodes
 from app.store.database import Database
 from app.store.statement import statement
+from tests.browser import authenticator
 from tests.oauth.conftest import Gateway, Life, form_of, link_for
 
 WIND_ON = statement(
@@ -38,17 +39,7 @@ async def device(chrome: Browser, *, verifies: bool = True) -> tuple[Page, CDPSe
     problems: list[str] = []
     page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     session = await page.context.new_cdp_session(page)
-    await session.send("WebAuthn.enable")
-    options = {
-        "protocol": "ctap2",
-        "transport": "internal",
-        "hasResidentKey": True,
-        "hasUserVerification": True,
-        "isUserVerified": verifies,
-        "automaticPresenceSimulation": True,
-    }
-    added = await session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
-    return page, session, added["authenticatorId"], problems
+    return page, session, await authenticator(session, verifies=verifies), problems
 
 
 async def press(page: Page, name: str) -> None:
@@ -69,7 +60,7 @@ async def signed_out(page: Page, life: Life) -> None:
 async def test_a_link_makes_a_passkey_that_signs_in_and_adds_another_on_any_replica(
     stranger: Life, chrome: Browser
 ) -> None:
-    page, session, authenticator, problems = await device(chrome)
+    page, session, held, problems = await device(chrome)
     await enrolled(page, stranger)
     (kept,) = await stranger.gateway.main.passkeys.of_user(stranger.person.user.id)
     assert (kept.rp_id, kept.user) == ("localhost", stranger.person.user.id)
@@ -84,20 +75,8 @@ async def test_a_link_makes_a_passkey_that_signs_in_and_adds_another_on_any_repl
     await page.get_by_label("Name of this passkey").fill("Same device")
     await press(page, "Add a passkey")
     await page.get_by_text("This device has a passkey for this account already.").wait_for()
-    await session.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": authenticator})
-    await session.send(
-        "WebAuthn.addVirtualAuthenticator",
-        {
-            "options": {
-                "protocol": "ctap2",
-                "transport": "internal",
-                "hasResidentKey": True,
-                "hasUserVerification": True,
-                "isUserVerified": True,
-                "automaticPresenceSimulation": True,
-            }
-        },
-    )
+    await session.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": held})
+    await authenticator(session)
     await page.get_by_label("Name of this passkey").fill("Another device")
     async with page.expect_navigation():
         await press(page, "Add a passkey")
@@ -109,14 +88,14 @@ async def test_a_link_makes_a_passkey_that_signs_in_and_adds_another_on_any_repl
 async def test_a_copy_of_a_passkey_and_an_unverified_person_are_refused(
     stranger: Life, chrome: Browser, database: Database
 ) -> None:
-    page, session, authenticator, _ = await device(chrome)
+    page, session, held, _ = await device(chrome)
     await enrolled(page, stranger)
     user = stranger.person.user.id
     await signed_out(page, stranger)
-    await session.send("WebAuthn.setUserVerified", {"authenticatorId": authenticator, "isUserVerified": False})
+    await session.send("WebAuthn.setUserVerified", {"authenticatorId": held, "isUserVerified": False})
     await press(page, "Sign in with a passkey")
     await page.get_by_text("No passkey was used").wait_for()
-    await session.send("WebAuthn.setUserVerified", {"authenticatorId": authenticator, "isUserVerified": True})
+    await session.send("WebAuthn.setUserVerified", {"authenticatorId": held, "isUserVerified": True})
     await database.control.write(lambda writing: writing.run(WIND_ON, user=user))
     await press(page, "Sign in with a passkey")
     await page.get_by_text("there may be a copy of it").wait_for()
