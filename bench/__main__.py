@@ -1,4 +1,4 @@
-"""``python -m bench [PART] [--small] [--out FILE]``: what things cost (method: docs/BENCHMARKS.md)."""
+"""``python -m bench [PART] [--small] [--case PATTERN] [--out FILE]``: what things cost (method: docs/BENCHMARKS.md)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,14 +24,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway beside the bare driver.")
     parser.add_argument("part", nargs="?", choices=PARTS, default="calls", help="what is measured")
     parser.add_argument("--small", action="store_true", help="only see whether the bench runs; its figures say nothing")
+    parser.add_argument("--case", default="", metavar="PATTERN", help="calls: only cases in whose name it is found")
     parser.add_argument("--out", type=Path, help="file of the JSON result; default: bench/results/<time>.json")
     chosen = parser.parse_args()
     out = chosen.out or RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"circumstances": report.circumstances(), "cases": []}
+    result: dict[str, Any] = {"circumstances": report.circumstances(), "chosen": chosen.case, "cases": []}
+    began = time.monotonic()
     try:
         asyncio.run(PARTS[chosen.part](Size.small() if chosen.small else Size.full(), result))
     finally:  # a run that was stopped leaves what it has
+        result["seconds"] = round(time.monotonic() - began)
         result["load_after"] = round(os.getloadavg()[0], 2)
         result["verdicts"] = report.verdicts(result)
         out.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
@@ -46,8 +50,10 @@ async def run(size: Size, result: dict[str, Any]) -> None:
         ) as stage:
             result["filled_seconds"] = round(stage.filled_seconds, 1)
             async with gateway(stage, limits=UNLIMITED) as running:
-                async for row in measure.all_cases(stage, size, running):
+                async for row in measure.all_cases(stage, size, running, result["chosen"]):
                     result["cases"].append(row)
+                if result["chosen"]:
+                    return
                 result["handshakes"] = await measure.handshakes(stage, size, running)
             result["noisy_neighbour"] = await measure.noisy_neighbour(stage, size)
 

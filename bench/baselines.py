@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -19,6 +21,7 @@ _LONGEST_ORDER: Final = 50
 _NEIGHBOUR: Final = 0.3
 """Share of a turn's score that the turns beside it get."""
 _SECONDS: Final = 600.0
+_TOGETHER: Final = 32
 
 Order = list[int]
 
@@ -59,8 +62,17 @@ def _bm25(turns: Sequence[Turn], questions: Sequence[Question], words: object) -
 async def _vectors(embedder: Embedder, turns: Sequence[Turn], questions: Sequence[Question]) -> list[Order]:
     deadline = Deadline.after(_SECONDS)
     documents = np.array(await embedder.passages([_document(turn) for turn in turns], deadline))
-    asked = np.array([await embedder.query(question.text, deadline) for question in questions])
+    asking = (embedder.query(question.text, deadline) for question in questions)
+    asked = np.array(await _some_at_a_time(asking))
     return [_best(dict(enumerate(row))) for row in asked @ documents.T]
+
+
+async def _some_at_a_time(asking: Iterable[Awaitable[list[float]]]) -> list[list[float]]:
+    """In order; together they fill the batches of the model, and no more wait than it lets wait."""
+    waiting, found = iter(asking), list[list[float]]()
+    while some := list(islice(waiting, _TOGETHER)):
+        found += await asyncio.gather(*some)
+    return found
 
 
 def _fused(orders: Sequence[Order], constant: int) -> dict[int, float]:

@@ -1,18 +1,23 @@
-"""What is measured: for each case its tool, and the arguments of its calls."""
+"""What is measured: for each case its tool, the arguments of its calls, and what has to happen before each."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from app.graph.identity import entity_id
 from bench.dataset import TenantGraph
+from bench.stage import Gateway, Stage, called
+from bench.states import awake_again, faded_again
 
 __all__ = ["CASES", "Case", "marker"]
 
 Arguments = dict[str, Any]
+Before = Callable[[Stage, Gateway, int], Awaitable[None]]
+_PRUNED: Final = 20
+"""Relations that have faded away before each pruning."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,12 @@ class Case:
     """Whether the embedding model works in it."""
     share: float = 1.0
     """Of the run's number of calls: slow cases make fewer."""
-    crowd: bool = True
-    """Whether it is measured with many clients too."""
+    crowd: bool = False
+    """Whether it is measured with many clients too, and held against the targets of what the gateway may add."""
+    driver: bool = True
+    """Whether the bare driver can do the same again: not where a call leaves another state behind."""
+    before: Before | None = None
+    """Done before each call, and not counted: ``before(stage, gateway, number of the call)``."""
 
 
 def marker(number: int) -> str:
@@ -44,6 +53,10 @@ def _name(graph: TenantGraph, number: int) -> str:
 
 def _entity(graph: TenantGraph, number: int) -> Arguments:
     return {"id": entity_id(_name(graph, number))}
+
+
+def _catalogue(graph: TenantGraph, number: int) -> Arguments:
+    return {"search": random.Random(number).choice(graph.descriptions).split()[0], "limit": 20}
 
 
 def _query(graph: TenantGraph, number: int) -> Arguments:
@@ -89,15 +102,71 @@ def _batch(graph: TenantGraph, number: int) -> Arguments:
     return {"batch": {"entities": entities, "relations": relations}}
 
 
+def _weight(graph: TenantGraph, number: int) -> Arguments:
+    """A relation of the middle of the list: what changes relations for good takes those of its ends."""
+    third = len(graph.relations) // 3
+    source, relation, target = graph.relations[third + random.Random(number).randrange(third)]
+    return {"from_name": source, "relation": relation, "to_name": target, "amount": 0.05}
+
+
+def _unmerge(graph: TenantGraph, number: int) -> Arguments:
+    """A new entity takes one relation of another."""
+    source, relation, target = graph.relations[len(graph.relations) // 10 + number]
+    moved = {"other_entity_id": entity_id(target), "relation_type": relation, "direction": "out"}
+    return {
+        "entity_id": entity_id(source),
+        "new_entity_name": f"Half {marker(number)}",
+        "new_entity_type": "Person",
+        "edges_to_move": [moved],
+        "reason": "two people of one name",
+    }
+
+
+def _queue(_: TenantGraph, number: int) -> Arguments:
+    content = f"# Meeting {marker(number)}\n" + "Alice leads the harbour project from March.\n" * 40
+    return {"action": "queue", "file_name": f"meeting-{marker(number)}.md", "content": content}
+
+
+async def _written(stage: Stage, running: Gateway, number: int) -> None:
+    """What the gateway keeps of the whole is out of date."""
+    stage.service.kept.close()
+    await called(running, stage.tokens[0], "graph_boost", _weight(stage.graphs[0], number))
+
+
+async def _faded(stage: Stage, _: Gateway, number: int) -> None:
+    end = len(stage.graphs[0].relations) - number * _PRUNED
+    await faded_again(stage, stage.graphs[0].relations[end - _PRUNED : end])
+
+
+async def _awake(stage: Stage, _: Gateway, __: int) -> None:
+    await awake_again(stage)
+
+
+def _nothing(_: TenantGraph, __: int) -> Arguments:
+    return {}
+
+
 CASES: Final = (
-    Case("entity by id", "graph_entities", _entity, 100),
-    Case("query, 2 hops", "graph_query", _query, 100),
-    Case("search", "graph_search", _search, None, model=True, share=0.5),
-    Case("relate", "graph_relate", _relate, 50, writes=True, model=True, share=0.5),
-    Case("relate, batch of 50", "graph_relate", _batch, None, writes=True, model=True, share=0.1),
-    Case("stats", "graph_stats", lambda _graph, _number: {}, 150, share=0.2, crowd=False),
-    Case("context", "graph_build_context", _context, 300, share=0.1, crowd=False),
-    Case("suggestions of an entity", "graph_merge_suggestions", _suggestions, 500, share=0.05, crowd=False),
-    Case("communities", "graph_communities", lambda _graph, _number: {}, None, share=0.02, crowd=False),
-    Case("validate", "graph_validate", lambda _graph, _number: {}, None, share=0.02, crowd=False),
+    Case("entity by id", "graph_entities", _entity, 100, crowd=True),
+    Case("entities by a word", "graph_entities", _catalogue, 100, share=0.5),
+    Case("query, 2 hops", "graph_query", _query, 100, crowd=True),
+    Case("search", "graph_search", _search, 200, model=True, share=0.5, crowd=True),
+    Case("boost", "graph_boost", _weight, 30, share=0.5),
+    Case("weaken", "graph_weaken", _weight, 30, share=0.5),
+    Case("relate", "graph_relate", _relate, 50, writes=True, model=True, share=0.5, crowd=True),
+    Case("relate, batch of 50", "graph_relate", _batch, None, writes=True, model=True, share=0.1, crowd=True),
+    Case("stats", "graph_stats", _nothing, 150, share=0.1),
+    Case("context, kept", "graph_build_context", _context, 300, share=0.2),
+    Case("context, after a write", "graph_build_context", _context, 300, share=0.05, before=_written),
+    Case("contradictions", "graph_contradictions", _nothing, 200, share=0.2),
+    Case("suggestions of an entity", "graph_merge_suggestions", _suggestions, 500, share=0.05),
+    Case("suggestions of a type", "graph_merge_suggestions", lambda *_: {"entity_type": "Event"}, 500, share=0.03),
+    Case("communities", "graph_communities", _nothing, None, share=0.02),
+    Case("validate", "graph_validate", _nothing, None, share=0.02),
+    Case("prune, preview", "graph_prune", lambda *_: {"mode": "preview"}, 200, share=0.1),
+    Case("unmerge", "graph_unmerge", _unmerge, 200, writes=True, share=0.1, driver=False),
+    Case("prune, execute", "graph_prune", lambda *_: {"mode": "execute"}, 500, share=0.05, driver=False, before=_faded),
+    Case("decay of everything", "graph_decay", _nothing, 2000, share=0.02, before=_awake),
+    Case("ingest, queue", "graph_ingest", _queue, 100, writes=True, share=0.2, driver=False),
+    Case("ingest, status", "graph_ingest", lambda _graph, _number: {"action": "status"}, 50, share=0.5),
 )

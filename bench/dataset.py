@@ -20,6 +20,12 @@ __all__ = ["Dataset", "TenantGraph", "fill"]
 
 TYPES: Final = ("Person", "Project", "Concept", "Object", "Event", "Decision")
 RELATIONS: Final = ("KNOWS", "WORKS_ON", "USES_TECH", "RELATED_TO", "DEPENDS_ON", "PART_OF")
+RARE: Final = 0.005
+"""Share of relations that are contradictions, and of those with one value at a time."""
+FADED: Final = 0.01
+"""Share of entities, and of relations, that have faded away."""
+OLDEST_HOURS: Final = 90 * 24
+"""What is remembered was last seen at some moment since then."""
 VOCABULARY: Final = 4_000
 """Words, used as unevenly as those of a language (Zipf)."""
 
@@ -27,30 +33,34 @@ BATCH: Final = 1_000
 
 _ENTITIES: Final = """
 UNWIND $rows AS row
+WITH row, datetime() - duration({hours: row.age}) AS seen
 CREATE (n:Entity)
-SET n = row.fields, n.first_seen = datetime(), n.last_seen = datetime(), n:$(row.type)
+SET n = row.fields, n.first_seen = seen, n.last_seen = seen, n:$(row.type)
 """
 _RELATIONS: Final = """
 UNWIND $rows AS row
 MATCH (a:Entity {tenant: row.tenant, layer: '', id: row.source})
 MATCH (b:Entity {tenant: row.tenant, layer: '', id: row.target})
 CREATE (a)-[r:$(row.type)]->(b)
-SET r = row.fields, r.ingested_at = datetime(), r.last_confirmed = datetime()
+WITH row, r, datetime() - duration({hours: row.age}) AS said
+SET r = row.fields, r.ingested_at = said, r.last_confirmed = said
 """
 
 
 @dataclass(frozen=True)
 class TenantGraph:
-    """One tenant's part: data id, and what its entities are called and said to be."""
+    """One tenant's part: data id, what its entities are called and said to be, and what relates which of them."""
 
     data: str
     names: tuple[str, ...]
     descriptions: tuple[str, ...]
+    relations: tuple[tuple[str, str, str], ...]
+    """(name, relation, name)."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Shape of the whole. The first tenant is the measured one and holds half of everything."""
+    """Shape of the whole. The first tenant, the measured one, holds this much; all others together as much again."""
 
     data_ids: tuple[str, ...]
     entities: int = 20_000
@@ -60,8 +70,8 @@ class Dataset:
     def sizes(self) -> list[tuple[str, int, int]]:
         """(data id, entities, relations) of each tenant."""
         others = len(self.data_ids) - 1
-        first = (self.data_ids[0], self.entities // 2, self.relations // 2)
-        rest = [(data, self.entities // 2 // others, self.relations // 2 // others) for data in self.data_ids[1:]]
+        first = (self.data_ids[0], self.entities, self.relations)
+        rest = [(data, self.entities // others, self.relations // others) for data in self.data_ids[1:]]
         return [first, *rest]
 
 
@@ -95,9 +105,9 @@ async def fill(
     for data, entities, relations in dataset.sizes():
         names = tuple(f"{speech.words(2)} {number}" for number in range(entities))
         descriptions = tuple(speech.words(12) for _ in names)
-        graph = TenantGraph(data, names, descriptions)
+        graph = TenantGraph(data, names, descriptions, tuple(_related(speech.chance, names, relations)))
         await _write(driver, database, _ENTITIES, _entities(speech, graph, identity))
-        await _write(driver, database, _RELATIONS, _relations(speech.chance, data, names, relations))
+        await _write(driver, database, _RELATIONS, _relations(speech.chance, graph))
         graphs.append(graph)
     await driver.execute_query("CALL db.awaitIndexes(600)", database_=database)
     await driver.execute_query("CALL db.prepareForReplanning()", database_=database)
@@ -115,31 +125,45 @@ def _entities(speech: _Speech, graph: TenantGraph, identity: EmbeddingIdentity |
             "name": name,
             "type": kind,
             "aliases": [],
-            "confidence": round(speech.chance.uniform(0.3, 1), 3),
+            "confidence": _strength(speech.chance),
             "times_mentioned": 1,
             "description": description,
             **search_fields(name, (), kind, {"description": description}).stored(),
         }
         if identity is not None:
             fields |= {"embedding": speech.vector(identity.dimension), "embedding_of": identity.key}
-        yield {"type": kind, "fields": {key: value for key, value in fields.items() if value is not None}}
+        held = {key: value for key, value in fields.items() if value is not None}
+        yield {"type": kind, "fields": held, "age": speech.chance.randrange(OLDEST_HOURS)}
 
 
-def _relations(chance: random.Random, data: str, names: tuple[str, ...], count: int) -> Iterator[dict[str, Any]]:
-    seen: set[tuple[str, str, str]] = set()
-    while len(seen) < count:
+def _related(chance: random.Random, names: tuple[str, ...], count: int) -> dict[tuple[str, str, str], None]:
+    found: dict[tuple[str, str, str], None] = {}
+    for number in range(count * 2):
         source, target = chance.sample(names, 2)
         kind = chance.choice(RELATIONS)
-        if (source, kind, target) in seen:
-            continue
-        seen.add((source, kind, target))
+        if number < count * RARE:
+            kind = "CONTRADICTS"
+        elif number < 2 * count * RARE:  # some of few people, so that some have two
+            kind, source = "WORKS_AT", names[chance.randrange(max(1, len(names) // 50))]
+        if source != target and len(found) < count:
+            found[source, kind, target] = None
+    return found
+
+
+def _relations(chance: random.Random, graph: TenantGraph) -> Iterator[dict[str, Any]]:
+    for source, kind, target in graph.relations:
         yield {
-            "tenant": data,
+            "tenant": graph.data,
             "source": entity_id(source),
             "target": entity_id(target),
             "type": kind,
-            "fields": {"tenant": data, "layer": "", "weight": round(chance.uniform(0.3, 1), 3)},
+            "age": chance.randrange(OLDEST_HOURS),
+            "fields": {"tenant": graph.data, "layer": "", "weight": _strength(chance)},
         }
+
+
+def _strength(chance: random.Random) -> float:
+    return round(chance.uniform(0.01, 0.05) if chance.random() < FADED else chance.uniform(0.3, 1), 3)
 
 
 async def _write(driver: AsyncDriver, database: str, text: str, rows: Iterator[dict[str, Any]]) -> None:

@@ -27,6 +27,8 @@ class Job:
     """Whether the driver's scripts also embed their texts, as the gateway does."""
     every: float | None = None
     """Seconds between the starts of two calls of one client; None: the next when the last is answered."""
+    seconds: float | None = None
+    """After so many no call begins any more, but each client has made one."""
 
 
 @dataclass
@@ -38,3 +40,5 @@ class Outcome:
     processor: float = 0.0
     """Processor time that the load process itself took, seconds."""
     refused: int = 0
+    why: str = ""
+    """How the last refusal begins."""

@@ -20,10 +20,11 @@ from bench.wire import Connection
 
 __all__ = ["measure"]
 
-Do = Callable[[Any], Awaitable[bool]]
-"""One call; whether it was refused (a rate limit, an overload)."""
+Do = Callable[[Any], Awaitable[str]]
+"""One call; how its refusal (a rate limit, an overload) begins, nothing if it was served."""
 
 REFUSED: Final = b'"isError":true'
+_SHOWN: Final = 400
 
 
 async def measure(job: Job) -> Outcome:
@@ -32,21 +33,23 @@ async def measure(job: Job) -> Outcome:
     async with AsyncExitStack() as stack:
         doers = [await _WAYS[job.way](job, stack, number) for number in range(job.clients)]
         began, busy = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(_client(do, waiting, outcome, job.every) for do in doers))
+        await asyncio.gather(*(_client(do, waiting, outcome, job) for do in doers))
         outcome.elapsed, outcome.processor = time.perf_counter() - began, time.process_time() - busy
     return outcome
 
 
-async def _client(do: Do, waiting: Iterator[Any], outcome: Outcome, every: float | None) -> None:
-    due = time.perf_counter()
+async def _client(do: Do, waiting: Iterator[Any], outcome: Outcome, job: Job) -> None:
+    started = due = time.perf_counter()
     for call in waiting:
         began = time.perf_counter()
-        if await do(call):
-            outcome.refused += 1
+        if refusal := await do(call):
+            outcome.refused, outcome.why = outcome.refused + 1, refusal
         else:
             outcome.seconds.append(time.perf_counter() - began)
-        if every is not None:
-            due += every
+        if job.seconds is not None and time.perf_counter() - started > job.seconds:
+            return
+        if job.every is not None:
+            due += job.every
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
 
 
@@ -54,11 +57,11 @@ async def _http(job: Job, stack: AsyncExitStack, _: int) -> Do:
     connection = await Connection.open(job.url)
     stack.push_async_callback(connection.close)
 
-    async def do(request: bytes) -> bool:
+    async def do(request: bytes) -> str:
         status, body = await connection.exchange(request)
         if status != 200:
             raise RuntimeError(f"{status}: {body[:500]!r}")
-        return REFUSED in body
+        return body[:_SHOWN].decode(errors="replace") if REFUSED in body else ""
 
     return do
 
@@ -68,11 +71,11 @@ async def _driver(job: Job, stack: AsyncExitStack, number: int) -> Do:
         raise RuntimeError("a job of the driver has a target")
     opened = await _opened(stack, job.target, share=number > 0)
 
-    async def do(script: Script) -> bool:
+    async def do(script: Script) -> str:
         await play(
             opened.driver, job.target.database if job.target else "", script, opened.model if job.model else None
         )
-        return False
+        return ""
 
     if job.model and opened.model is None:
         from app.embedding.local import open_packaged
@@ -114,8 +117,9 @@ async def _sdk(job: Job, stack: AsyncExitStack, number: int) -> Do:
     http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False, timeout=30))
     client = await stack.enter_async_context(Client(streamable_http_client(job.url, http_client=http)))
 
-    async def do(call: tuple[str, dict[str, Any]]) -> bool:
-        return bool((await client.call_tool(*call)).is_error)
+    async def do(call: tuple[str, dict[str, Any]]) -> str:
+        answer = await client.call_tool(*call)
+        return str(answer.content)[:_SHOWN] if answer.is_error else ""
 
     return do
 

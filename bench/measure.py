@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
 import orjson
 
+from app.errors import CallError
 from bench.cases import CASES, Case, marker
 from bench.figures import Figures
 from bench.generator import Generator
 from bench.job import Job, Outcome, Way
-from bench.script import Script, renamed
+from bench.script import Script, renamed, renewed
 from bench.stage import Gateway, Stage, gateway, said
 from bench.wire import tool_call
 
-__all__ = ["Size", "all_cases", "handshakes", "noisy_neighbour"]
+__all__ = ["NEIGHBOURLY", "Size", "all_cases", "handshakes", "noisy_neighbour"]
 
 VARIANTS: Final = 32
 """Different calls of a reading case."""
+NEIGHBOURLY: Final = next(case for case in CASES if case.name == "query, 2 hops")
+"""What both tenants call while one is noisy."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,20 @@ class Size:
     rounds: int
     handshakes: int
     noise_seconds: float
+    turn_seconds: float
+    """After so many a turn of one case by one way makes no further calls: slow cases have fewer."""
 
     @classmethod
     def full(cls) -> Size:
         """What is published."""
-        return cls(100, 20_000, 60_000, (1, 8), calls=200, warm=200, rounds=3, handshakes=10_000, noise_seconds=10)
+        shape, clients = (100, 20_000, 60_000), (1, 8)
+        return cls(*shape, clients, calls=200, warm=200, rounds=3, handshakes=10_000, noise_seconds=10, turn_seconds=4)
 
     @classmethod
     def small(cls) -> Size:
         """Whether it still runs."""
-        return cls(3, 200, 600, (1, 2), calls=10, warm=5, rounds=1, handshakes=50, noise_seconds=1)
+        shape, clients = (3, 200, 600), (1, 2)
+        return cls(*shape, clients, calls=10, warm=5, rounds=1, handshakes=50, noise_seconds=1, turn_seconds=4)
 
 
 @dataclass
@@ -81,7 +89,7 @@ class _Series:
 
     def add(self, outcome: Outcome, processor: float = 0.0) -> None:
         if outcome.refused:
-            raise RuntimeError(f"{outcome.refused} calls failed; the gateway's log may say why")
+            raise RuntimeError(f"{outcome.refused} calls failed, for example: {outcome.why}")
         self.seconds += outcome.seconds
         self.elapsed += outcome.elapsed
         self.processor += processor
@@ -97,18 +105,26 @@ class _Calls:
     def __init__(self, stage: Stage, running: Gateway, case: Case, variants: int) -> None:
         self._variants = variants
         self._stage = stage
+        self._states = count(1)
         self._running = running
         self._case = case
         self._fresh = count(1)
         self._scripts: list[Script] = []
 
     async def prepare(self) -> None:
-        """Record what the tool asks of the database, once its statements are planned."""
+        """Record what the tool asks of the database, once its statements are planned and what it keeps is there."""
         case, graph = self._case, self._stage.graphs[0]
-        variants = 2 if case.writes else self._variants
-        for number in range(variants):
+        if not case.driver or self._scripts:
+            return
+        for number in (0, *range(1 if case.writes else self._variants)):
+            await self.state()
             self._scripts.append(await self._stage.record(case.tool, case.arguments(graph, number + 9_000_000)))
-        self._scripts = self._scripts[-1:] if case.writes else self._scripts
+        del self._scripts[0]
+
+    async def state(self) -> None:
+        """What has to happen before a call."""
+        if self._case.before is not None:
+            await self._case.before(self._stage, self._running, next(self._states))
 
     def of(self, way: Way, number: int) -> Sequence[Any]:
         """``number`` calls."""
@@ -119,24 +135,32 @@ class _Calls:
         fresh = next(self._fresh) if case.writes else 9_000_000 + place % self._variants
         if way == "driver":
             if not case.writes:
-                return self._scripts[place % self._variants]
-            return renamed(self._scripts[0], marker(9_000_001), marker(fresh))
+                return renewed(self._scripts[place % self._variants])
+            return renamed(renewed(self._scripts[0]), marker(9_000_000), marker(fresh))
         arguments = case.arguments(graph, fresh)
         if way == "sdk":
             return case.tool, arguments
         return tool_call(self._running.url, self._stage.tokens[0], case.tool, arguments)
 
 
-async def all_cases(stage: Stage, size: Size, running: Gateway) -> AsyncIterator[dict[str, Any]]:
-    """Every case with one client and with many: gateway, bare driver and, where a model works, driver with model."""
+async def all_cases(stage: Stage, size: Size, running: Gateway, chosen: str = "") -> AsyncIterator[dict[str, Any]]:
+    """Every case, or those in whose name ``chosen`` is found, with one client and, where it says so, many: gateway,
+    bare driver and, where a model works, driver with model."""
     async with _loads() as loads:
-        for case in CASES:
+        for case in (case for case in CASES if re.search(chosen, case.name)):
             calls = _Calls(stage, running, case, min(VARIANTS, max(1, round(size.calls * case.share))))
-            await calls.prepare()
             for clients in size.clients if case.crowd else size.clients[:1]:
                 said(f"{case.name}, {clients} client{'s' * (clients > 1)}")
-                row = await _case(loads, stage, size, running, case, calls, clients)
-                yield {"case": case.name, "clients": clients, "target_p95": case.target, **row}
+                about = {"case": case.name, "clients": clients, "target_p95": case.target}
+                try:
+                    await calls.prepare()
+                    row = await _case(loads, stage, size, running, case, calls, clients)
+                except (CallError, RuntimeError) as error:  # the other cases are none the worse
+                    said(f"  {error}")
+                    yield about | {"failed": str(error)}
+                    continue
+                said(f"  p95 {row['gateway']['p95']} ms of {row['gateway']['calls']} calls")
+                yield about | row
 
 
 async def _case(
@@ -144,9 +168,10 @@ async def _case(
 ) -> dict[str, Any]:
     kinds: list[tuple[str, Generator, Way, bool]] = [
         ("gateway", loads.http, "http", False),
-        ("driver", loads.driver, "driver", False),
     ]
-    if case.model:
+    if case.driver:
+        kinds.append(("driver", loads.driver, "driver", False))
+    if case.driver and case.model:
         kinds.append(("driver_and_model", loads.driver, "driver", True))
     if case is CASES[0]:
         kinds.append(("sdk_client", loads.sdk, "sdk", False))
@@ -162,19 +187,31 @@ async def _case(
                 tokens=stage.tokens,
                 target=stage.target,
                 model=model,
+                seconds=size.turn_seconds,
             )
-            before = running.processor()
-            outcome = await generator.run(job)
-            if turn:  # the first turn only warms up
-                driven = way == "driver"
-                series[kind].add(outcome, outcome.processor if driven else running.processor() - before)
+            one = _Series([]) if not turn else series[kind]  # the first turn only warms up
+            await _turn(generator, job, one, running, calls, alone=case.before is not None)
     return {kind: one.figures() for kind, one in series.items()} | {"rss_mib": round(running.memory(), 1)}
+
+
+async def _turn(
+    generator: Generator, job: Job, series: _Series, running: Gateway, calls: _Calls, *, alone: bool
+) -> None:
+    """A job as a whole or, where something has to happen before each call, one call at a time."""
+    began = series.elapsed
+    for part in [replace(job, calls=[call]) for call in job.calls] if alone else [job]:
+        await calls.state()
+        before = running.processor()
+        outcome = await generator.run(part)
+        series.add(outcome, outcome.processor if job.way == "driver" else running.processor() - before)
+        if job.seconds is not None and series.elapsed - began > job.seconds:
+            return
 
 
 async def noisy_neighbour(stage: Stage, size: Size) -> dict[str, Any]:
     """One tenant's latency while another calls at ten times its limit, and while it does not; default limits."""
     quiet, noisy, refused, served = _Series([]), _Series([]), 0, 0
-    case = CASES[1]
+    case = NEIGHBOURLY
     async with gateway(stage, limits={}) as running, _loads() as loads:
         clients = len(stage.tokens)
         # Each client stays below 120 calls a minute; ten times that is what the other tenant's one client sends.

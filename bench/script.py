@@ -7,6 +7,8 @@ of them ran at the same time. Played again, that is what the same work costs wit
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +18,11 @@ from neo4j import READ_ACCESS, WRITE_ACCESS, AsyncDriver, AsyncGraphDatabase, Qu
 
 from app.embedding.provider import Embedder
 
-__all__ = ["RecordingDriver", "RecordingEmbedder", "Script", "Step", "Tape", "Target", "play", "renamed"]
+__all__ = ["RecordingDriver", "RecordingEmbedder", "Script", "Step", "Tape", "Target", "play", "renamed", "renewed"]
 
 EVERY_ROW: Final = 2**31
-SECONDS: Final = 30.0
+SECONDS: Final = 120.0
+_DRAWN: Final = re.compile(r"[a-z]+-[0-9a-f]{24}\Z")
 
 
 @dataclass(frozen=True)
@@ -210,6 +213,24 @@ def renamed(script: Script, old: str, new: str) -> Script:
         ]
         for steps in script
     ]
+
+
+def renewed(script: Script) -> Script:
+    """The same script with ids of its own for the entries that it adds to the audit trail, which are unique."""
+    return [
+        [
+            Step(step.kind, [(text, _renewed(parameters)) for text, parameters in step.statements], step.texts)
+            for step in steps
+        ]
+        for steps in script
+    ]
+
+
+def _renewed(parameters: dict[str, Any]) -> dict[str, Any]:
+    given = parameters.get("id")
+    if not isinstance(given, str) or not _DRAWN.match(given):
+        return parameters
+    return {**parameters, "id": f"{given.partition('-')[0]}-{secrets.token_hex(12)}"}
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:

@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+from neo4j import AsyncDriver
 from pydantic import SecretStr
 
 from app.access.accounts import Accounts
 from app.access.layers import scope_for
 from app.access.service import accounts_of
 from app.context import Deadline, Principal, Role
-from app.contract import Call
+from app.contract import Call, Tool
 from app.embedding.provider import Embedder
+from app.ingest.service import IngestService
+from app.ingest.tools import TOOLS as INGEST
 from app.memory.service import MemoryService
 from app.memory.tools import TOOLS
 from app.protocol.progress import silent
@@ -35,11 +38,13 @@ from app.store.embedded import EmbeddedServer
 from app.store.schema import migrate
 from bench.dataset import Dataset, TenantGraph, fill
 from bench.script import RecordingDriver, RecordingEmbedder, Script, Tape, Target
+from bench.wire import Connection, tool_call
 
-__all__ = ["Gateway", "Stage", "gateway", "opened", "said"]
+__all__ = ["Gateway", "Stage", "called", "gateway", "opened", "said"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 READY_SECONDS: Final = 180.0
+_RECORDING_SECONDS: Final = 120.0
 UNLIMITED: Final = {
     "GRAPHKEEP_CALLS_PER_MINUTE": "10000000",
     "GRAPHKEEP_BURST": "1000000",
@@ -56,10 +61,12 @@ def said(line: str) -> None:
 
 @dataclass
 class Stage:
-    """The opened database with its data, and two tenants that call: the first holds half of everything."""
+    """The opened database with its data, and two tenants that call: the first holds as much as all others."""
 
     home: Path
     target: Target
+    driver: AsyncDriver
+    """Bare, for what is not measured."""
     graphs: list[TenantGraph]
     principal: Principal
     tokens: list[str]
@@ -70,6 +77,8 @@ class Stage:
     tape: Tape
     service: MemoryService
     """Whose database and model write on the tape."""
+    ingest: IngestService
+    """Its database does too."""
     accounts: Accounts
 
     async def newcomer(self, name: str) -> str:
@@ -80,17 +89,21 @@ class Stage:
 
     async def record(self, tool_name: str, arguments: Mapping[str, Any]) -> Script:
         """Run a tool here, for the first tenant, and write down what it asks of the database."""
-        tool = next(tool for tool in TOOLS if tool.name == tool_name)
+        tool, service = next((tool, service) for tool, service in self._tools() if tool.name == tool_name)
         call = Call(
             tool=tool.name,
             request_id="bench",
             principal=self.principal,
             scope=scope_for(self.principal, None, writes=not tool.read_only),
-            deadline=Deadline.after(60),
+            deadline=Deadline.after(_RECORDING_SECONDS),
             progress=silent,
         )
-        await tool.run(self.service, call, tool.input.model_validate(arguments))
+        self.tape.take()
+        await tool.run(service, call, tool.input.model_validate(arguments))
         return self.tape.take()
+
+    def _tools(self) -> list[tuple[Tool, Any]]:
+        return [*((tool, self.service) for tool in TOOLS), *((tool, self.ingest) for tool in INGEST)]
 
 
 @asynccontextmanager
@@ -126,14 +139,13 @@ async def opened(home: Path, *, tenants: int, entities: int, relations: int) -> 
         tape = Tape()
         recorded: Any = RecordingDriver(driver, tape)
         watched: Any = RecordingEmbedder(embedder, tape)
-        service = MemoryService(Database(recorded, target.database), watched, settings)
+        watching = Database(recorded, target.database)
+        service, ingest = MemoryService(watching, watched, settings), IngestService(watching, settings)
         principal = await accounts.local_principal("bench@example.com", made[0].name)
         yield Stage(
-            *(home, target, graphs, principal, tokens[0], tokens[1][0]),
+            *(home, target, driver, graphs, principal, tokens[0], tokens[1][0]),
             time.monotonic() - began,
-            tape,
-            service,
-            accounts,
+            *(tape, service, ingest, accounts),
         )
         await service.close()
     finally:
@@ -191,6 +203,21 @@ async def gateway(stage: Stage, *, limits: Mapping[str, str]) -> AsyncIterator[G
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
         await process.wait()
+
+
+async def called(running: Gateway, token: str, tool: str, arguments: dict[str, Any]) -> None:
+    """Call a tool over a connection of its own, for what is not measured.
+
+    Raises:
+        RuntimeError: the gateway refuses.
+    """
+    connection = await Connection.open(running.url)
+    try:
+        message = await connection.call(tool_call(running.url, token, tool, arguments))
+    finally:
+        await connection.close()
+    if not message["result"]["structuredContent"]["ok"]:
+        raise RuntimeError(f"{tool} was refused: {message['result']['structuredContent']['reason']}")
 
 
 async def _until_ready(url: str, log: Path, process: asyncio.subprocess.Process) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,12 +11,17 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bench.cases import CASES
 from bench.figures import Figures, percentile, table
+from bench.job import Job
+from bench.load import measure
+from bench.picture import drawn
 from bench.report import text, verdicts
-from bench.script import Step, Tape, renamed
+from bench.script import Step, Tape, renamed, renewed
 from tests.conftest import engine_cache
 
 ROOT = Path(__file__).resolve().parents[2]
+ABOUT = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +48,12 @@ def bench(out, *arguments):
 def test_every_case_is_measured_beside_the_bare_driver(measured):
     result, _ = measured
     by_clients = {(row["case"], row["clients"]) for row in result["cases"]}
-    assert {name for name, _ in by_clients} == {
-        "entity by id",
-        "query, 2 hops",
-        "search",
-        "relate",
-        "relate, batch of 50",
-        "stats",
-    }
+    assert not [row["failed"] for row in result["cases"] if "failed" in row]
+    assert by_clients == {(case.name, clients) for case in CASES for clients in ((1, 2) if case.crowd else (1,))}
     for row in result["cases"]:
-        assert row["gateway"]["calls"] == row["driver"]["calls"] > 0
-        assert row["gateway"]["p50"] > 0 < row["driver"]["p50"]
+        assert row["gateway"]["calls"] > 0 < row["gateway"]["p50"]
+        assert ("driver" in row) == next(case.driver for case in CASES if case.name == row["case"])
+        assert all(row[by]["p50"] > 0 for by in ("driver", "driver_and_model") if by in row)
         assert row["rss_mib"] > 50
     assert "sdk_client" in result["cases"][0]
 
@@ -93,9 +94,8 @@ def test_an_import_is_measured_beside_the_driver_that_writes_the_same(tmp_path):
 
 
 def test_a_retrieval_that_was_stopped_tells_what_it_has():
-    about = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
     figures = {"graph_search, facts alone": [0.5, 0.6, 0.4], "words alone": [0.4, 0.5, 0.3]}
-    result = {"circumstances": about, "load_after": 2, "cases": [], "retrieval": {}}
+    result = {"circumstances": ABOUT, "load_after": 2, "cases": [], "retrieval": {}}
     result["verdicts"] = verdicts(result)
     assert text(result)
     result["retrieval"] |= {"26.json": {"figures": figures}, "all": {"figures": figures}}
@@ -104,13 +104,12 @@ def test_a_retrieval_that_was_stopped_tells_what_it_has():
 
 
 def test_what_identity_costs_is_told_without_the_tables_of_calls():
-    about = {"date": "d", "commit": "c", "cores": 2, "processor": "p", "python": "3", "load_1_5_15": [1]}
     identity = {
         "authorize_to_token": Figures.of([0.2] * 10, 2.0).as_dict(),
         "steps_p50_ms": {"token": 63.3},
         "verify_us": {"access token": {"judged before": 9.1, "new": 240.5}},
     }
-    told = text({"circumstances": about, "load_after": 2, "cases": [], "verdicts": [], "identity": identity})
+    told = text({"circumstances": ABOUT, "load_after": 2, "cases": [], "verdicts": [], "identity": identity})
     assert "Authorize to token, 10 times: p50 200.00 ms" in told
     assert "| access token | 9.1               | 240.5                  |" in told
     assert "calls/s" not in told
@@ -118,9 +117,43 @@ def test_what_identity_costs_is_told_without_the_tables_of_calls():
 
 def test_a_missed_target_is_said():
     slow, fast = Figures.of([0.2] * 10, 2.0).as_dict(), Figures.of([0.001] * 10, 0.01).as_dict()
+    slow["cpu_ms"] = fast["cpu_ms"] = 1.0
     row = {"case": "entity by id", "target_p95": 100, "gateway": slow, "driver": fast, "rss_mib": 1}
-    found = verdicts({"cases": [{**row, "clients": 1}, {**row, "clients": 8}]})
-    assert [reached for *_, reached in found] == [False, False, False]
+    alone = {"case": "unmerge", "target_p95": 100, "gateway": slow, "rss_mib": 1, "clients": 1}
+    failed = {"case": "search", "target_p95": 200, "clients": 1, "failed": "1 calls failed"}
+    cases = [{**row, "clients": 1}, {**row, "clients": 8}, alone, failed]
+    found = verdicts({"cases": cases})
+    assert [reached for *_, reached in found] == [False] * 5
+    told = text({"circumstances": ABOUT, "load_after": 2, "cases": cases, "verdicts": found})
+    assert "| 100        | 200.00              | 1       |" in told
+    assert "unmerge: p95, 1 client" in told
+    picture = drawn({"circumstances": ABOUT, "cases": cases})
+    assert picture.count('class="late"') == 3  # the two cases with one client, and the key
+    assert "unmerge: 200 ms, target 100 ms" in picture
+
+
+async def test_a_turn_makes_no_call_that_would_begin_too_late():
+    async with await asyncio.start_server(_answering, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        everything = await measure(Job("http", [b"call\n"] * 6, 2, url=url))
+        at_once = await measure(Job("http", [b"call\n"] * 6, 2, url=url, seconds=0))
+    assert (len(everything.seconds), len(at_once.seconds)) == (6, 2)
+
+
+async def _answering(reader, writer):
+    while await reader.readline():
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    writer.close()
+
+
+def test_entries_of_the_audit_trail_get_ids_of_their_own():
+    drawn_id, own = f"au-{'a' * 24}", {"id": "ada-lovelace"}
+    step = Step("write", [("RETURN 1", {"id": drawn_id, "at": 1}), ("RETURN 2", own)])
+    (first,), (second,) = renewed([[step]])[0], renewed([[step]])[0]
+    ids = {each.statements[0][1]["id"] for each in (step, first, second)}
+    assert len(ids) == 3
+    assert all(id_.startswith("au-") and len(id_) == len(drawn_id) for id_ in ids)
+    assert first.statements[1][1] == own
 
 
 def test_percentiles_are_those_of_the_nearest_rank():
