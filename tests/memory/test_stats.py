@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
 from tests.memory.conftest import Agent
 
 
+@pytest.mark.shows("graph_stats", 2)
 async def test_the_figures_of_one_layer_are_those_that_grouping_gives(plain_agent: Agent) -> None:
     await plain_agent.batch(
         [
