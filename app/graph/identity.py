@@ -18,6 +18,9 @@ LONGEST_ID: Final = 96
 LONGEST_NAME: Final = 512
 """Characters of a name that a caller may give."""
 
+_LONGEST_FOLDED: Final = 2 * LONGEST_NAME
+"""Characters of its NFKC form: one sign can stand for eighteen letters, and each is looked at one by one."""
+
 _SEPARATORS: Final = frozenset("-_./,;:'’\"&()[]")
 _CASE_KEPT: Final = frozenset({"property", "class"})
 _PREFIXED: Final = frozenset({"class", "property", "literal", "episode"})
@@ -41,7 +44,8 @@ def clean_name(name: str) -> str:
     """A display name without control and format characters, its white space collapsed.
 
     Raises:
-        InvalidInput: nothing is left, it is longer than ``LONGEST_NAME`` or holds half a surrogate pair.
+        InvalidInput: nothing is left, it is longer than ``LONGEST_NAME``, much longer with its ligatures written out,
+            or holds half a surrogate pair.
 
     """
     kept = (" " if ch.isspace() else ch for ch in name if unicodedata.category(ch) not in {"Cf", "Cc"} or ch.isspace())
@@ -51,6 +55,11 @@ def clean_name(name: str) -> str:
     if len(text) > LONGEST_NAME:
         raise InvalidInput(
             f"A name may have at most {LONGEST_NAME} characters. Put longer text into a property such as 'content'."
+        )
+    if not text.isascii() and len(unicodedata.normalize("NFKC", text)) > _LONGEST_FOLDED:
+        raise InvalidInput(
+            f"A name may have at most {_LONGEST_FOLDED} characters with its ligatures and fractions written out. "
+            "Put longer text into a property such as 'content'."
         )
     if any("\ud800" <= ch <= "\udfff" for ch in text):
         raise InvalidInput("A name must be valid Unicode text; this one holds half a surrogate pair.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -79,7 +80,12 @@ async def resolve(run: Reads, names: Sequence[str], *, fuzzy: bool = True) -> di
     if not asked:
         return {}
     rows = await run(NAMES, asked=asked, near=_NEAR)
-    return {distinct[row["place"]]: _resolution(distinct[row["place"]], row) for row in rows}
+    found = {}
+    for row in rows:
+        name = distinct[row["place"]]
+        found[name] = _resolution(name, row)
+        await asyncio.sleep(0)  # thousands of names may be near to each: other calls get their turn
+    return found
 
 
 def _resolution(name: str, row: Mapping[str, Any]) -> Resolution:

@@ -77,6 +77,14 @@ def test_names_that_cannot_be_kept_are_refused(name):
         entity_id(name)
 
 
+@pytest.mark.parametrize("name", ["\ufdfa" * 57, "\u00bd" * 342])
+def test_names_whose_signs_stand_for_many_letters_each_are_refused(name):
+    """One of 512 ligatures is 9,000 letters, and a batch holds 1,500 names: other calls once waited 17 s for it."""
+    with pytest.raises(InvalidInput, match="1024 characters with its ligatures"):
+        entity_id(name)
+    assert entity_id(name[:50])
+
+
 def test_long_names_are_cut_and_told_apart():
     one, other = entity_id("word " * 60 + "one"), entity_id("word " * 60 + "two")
     assert one != other
