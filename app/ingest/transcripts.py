@@ -21,6 +21,8 @@ from app.ingest.meta import instant
 __all__ = ["Facts", "Message", "Page", "Place", "examine", "page"]
 
 LONGEST_LINE: Final = 8 * 1024 * 1024
+MOST_VALUES: Final = 100_000
+"""Values in a line. Nothing else runs while one is parsed: 8 MiB of empty lists would be seconds for all tenants."""
 WARNINGS: Final = 20
 SESSIONS: Final = 20
 AHEAD_SECONDS: Final = 24 * 3600.0
@@ -32,6 +34,7 @@ MOST_BAD: Final = 10_000
 EXAMINE_SECONDS: Final = 10.0
 """Of computing: on a busy machine a long session takes longer and is still one."""
 
+_PUNCTUATION: Final = (b"[", b"{", b",")
 _SPOKEN: Final = ("user", "assistant", "system")
 _ROLES: Final = {"user": "human", "human": "human", "assistant": "assistant", "system": "system"}
 
@@ -195,6 +198,8 @@ def _message(line: bytes | None) -> Message | None:
     """
     if line is None:
         raise _Bad(f"longer than {LONGEST_LINE // 2**20} MiB")
+    if _values(line) > MOST_VALUES:
+        raise _Bad(f"more than {MOST_VALUES} values")
     record = _parsed(line)
     if not isinstance(record, dict):
         raise _Bad("not an object")
@@ -226,9 +231,22 @@ def _parsed(line: bytes) -> Any:
         if b"\\ud" not in line.lower():
             raise _Bad("invalid JSON") from None
     try:  # half a character, as JavaScript writes one that was cut: only the slower parser takes it
-        return json.loads(line)
+        return json.loads(line, parse_int=float)  # an integer of 4,000 digits takes it a hundred times as long
     except (ValueError, RecursionError):
         raise _Bad("invalid JSON") from None
+
+
+def _values(line: bytes) -> int:
+    """About how many values a parser would make of a line; what looks like one inside a text is none."""
+    seen = sum(map(line.count, _PUNCTUATION))
+    if seen <= MOST_VALUES:
+        return seen
+    bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    strings = bare.count(b'"') // 2
+    if strings > 2 * MOST_VALUES:  # keys and values
+        return strings
+    outside = b"".join(bare.split(b'"')[::2])
+    return sum(map(outside.count, _PUNCTUATION))
 
 
 def _quiet(line: bytes | None) -> Message | None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.ingest import transcripts
-from app.ingest.transcripts import LONGEST_LINE, MOST_BAD, Facts, Place, examine, page
+from app.ingest.transcripts import LONGEST_LINE, MOST_BAD, MOST_VALUES, Facts, Place, examine, page
 
 
 def said(text: Any, *, number: int = 0, kind: str = "user", **more: Any) -> bytes:
@@ -136,6 +136,29 @@ def test_a_line_of_twenty_megabytes_is_passed_over_without_being_held(tmp_path: 
         tracemalloc.stop()
     assert [m["text"] for m in found.messages] == ["before", "after"]
     assert (facts.bad_lines, facts.warnings) == (1, ["Line 2: longer than 8 MiB, skipped"])
+
+
+@pytest.mark.shows("graph_read_transcript", 6)
+@pytest.mark.parametrize(
+    "values",
+    [b"[]," * MOST_VALUES + b"0", b'"",' * (3 * MOST_VALUES) + b'"\\ud800"', b'{"\\\\":[]},' * MOST_VALUES + b"0"],
+    ids=["lists", "half characters", "objects"],
+)
+def test_a_line_of_more_values_than_any_record_has_is_passed_over_unparsed(tmp_path: Path, values: bytes) -> None:
+    """No other thread runs while a line is parsed: 8 MiB of lists would stop the gateway for seconds, a line."""
+    path = written(
+        tmp_path, said("before", number=1), b'{"type":"user","x":[' + values + b"]}", said("after", number=3)
+    )
+    facts = examine(path)
+    assert (facts.bad_lines, facts.warnings) == (1, [f"Line 2: more than {MOST_VALUES} values, skipped"])
+    assert [m["text"] for m in read(path).messages] == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    "text", ['1,"a",[2],{3}\n' * 2 * MOST_VALUES, "\\\\,\\" * MOST_VALUES], ids=["table", "backslashes"]
+)
+def test_what_looks_like_values_inside_a_text_is_text(tmp_path: Path, text: str) -> None:
+    assert examine(written(tmp_path, said(text))).message_count == 1
 
 
 @pytest.mark.shows("graph_read_transcript", 7)
