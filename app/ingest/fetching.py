@@ -97,7 +97,7 @@ class Fetching:
                 target = answer.headers.get("location") if answer.status in _MOVED else None
                 if target is None:
                     return await self._taken(tenant, url, name, answer)
-            url = plain_address(urljoin(url, target))
+            url = plain_address(target, base=url)
         raise Unfetchable(f"is not there: its host redirects more than {REDIRECTS} times")
 
     async def _taken(self, tenant: str, url: str, name: str | None, answer: Answer) -> tuple[str, Staged]:
@@ -119,14 +119,16 @@ class Fetching:
         return called, staged
 
 
-def plain_address(url: str) -> str:
+def plain_address(url: str, *, base: str = "") -> str:
     """An address as it is asked for and recorded: without a fragment, its scheme and host in lower case.
+
+    ``base``: the address that a relative one was found at.
 
     Raises:
         Unfetchable: it is none, or has a user name or password in it.
     """
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(urljoin(base, url.strip()))
         path, query = quote(parts.path or "/", safe=_SAFE), quote(parts.query, safe=f"{_SAFE}?")
     except ValueError:
         raise Unfetchable("must lie at an https:// address") from None

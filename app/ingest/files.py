@@ -22,7 +22,17 @@ from typing import Final
 
 from app.errors import CallError, InvalidInput, NotFound
 
-__all__ = ["PUT_AWAY", "Arrived", "Files", "Staged", "TooLargeFile", "allowed_file", "held", "prefix_hashes"]
+__all__ = [
+    "PUT_AWAY",
+    "Arrived",
+    "Files",
+    "Staged",
+    "TooLargeFile",
+    "TooLargeTranscript",
+    "allowed_file",
+    "held",
+    "prefix_hashes",
+]
 
 BUFFER: Final = 512 * 1024
 EMPTY_SECONDS: Final = 3600.0
@@ -38,7 +48,20 @@ class TooLargeFile(CallError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"a file may have {limit} bytes at most (GRAPHKEEP_INGEST_FILE_BYTES); divide it. Nothing was stored."
+            f"a file may have {limit} bytes at most (GRAPHKEEP_INGEST_FILE_BYTES); divide it. A transcript (.jsonl) "
+            "may be larger where it comes in parts: graphkeep push, or tus at /ingest/uploads. Nothing was stored."
+        )
+
+
+class TooLargeTranscript(CallError):
+    """More bytes than a transcript may have that comes in parts."""
+
+    reason = TooLargeFile.reason
+    status = TooLargeFile.status
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"a transcript may have {limit} bytes at most (GRAPHKEEP_INGEST_TRANSCRIPT_BYTES). Nothing was stored."
         )
 
 

@@ -30,7 +30,7 @@ from app.context import Scope as Partition
 from app.edge.answers import problem
 from app.edge.context import context_of
 from app.errors import Conflict, InternalError, InvalidInput, NotFound
-from app.ingest.files import Arrived, TooLargeFile, held
+from app.ingest.files import Arrived, TooLargeFile, TooLargeTranscript, held
 from app.ingest.intake import Incoming
 from app.ingest.meta import Meta
 from app.ingest.names import Way, file_type
@@ -87,9 +87,10 @@ class Tus:
         layer = said.pop("layer", None)
         scope = scope_for(_principal(request), None if layer is None else [layer], writes=True)
         name = said.pop("filename", "")
-        limit = self._largest(file_type(name).way is Way.TRANSCRIPT)
+        transcript = file_type(name).way is Way.TRANSCRIPT
+        limit = self._largest(transcript)
         if length > limit:
-            raise TooLargeFile(limit)
+            raise TooLargeTranscript(limit) if transcript else TooLargeFile(limit)
         continues, sha256 = said.pop("continues", None), said.pop("sha256", None)
         upload = _Upload(
             secrets.token_hex(16), scope.subject, scope.write_layer or "", name, length, sha256, _meta(said)

@@ -57,6 +57,7 @@ class Worker:
         """Work for ever, from when the database can be used."""
         await ready.wait()
         while True:
+            structlog.contextvars.unbind_contextvars("tenant")
             try:
                 if not await self.step():
                     await self._sweep()
@@ -71,7 +72,8 @@ class Worker:
     async def step(self) -> bool:
         """Convert the next item; False if there is none.
 
-        Tenants take turns: what one sends first waits for one item of each other, however many those have sent.
+        Tenants take turns: what one sends first waits for one item of each other, however many those have sent. What is
+        logged from then on in this task carries the item's tenant.
         """
         self._wake.clear()
         now = time.time()
@@ -80,9 +82,10 @@ class Worker:
         if item is None:
             return False
         self._served = item.tenant
+        # Bound till the next step: an error that leaves this one is logged by whoever asked for it.
+        structlog.contextvars.bind_contextvars(tenant=await self._store.tenant_of(item.tenant))
         state = await self._finish(item)
-        tenant = await self._store.tenant_of(item.tenant)
-        log.info("converted", tenant=tenant, item=item.id, state=state, attempts=item.attempts)
+        log.info("converted", item=item.id, state=state, attempts=item.attempts)
         return True
 
     async def _finish(self, item: Item) -> str:

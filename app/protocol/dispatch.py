@@ -168,6 +168,7 @@ def _log_fault(tool: Tool, context: RequestContext, error: Exception) -> None:
     frames = traceback.extract_tb(error.__traceback__)
     log.error(
         "tool_failed",
+        tenant=context.principal.tenant if context.principal else None,
         request_id=context.request_id,
         tool=tool.name,
         error=type(error).__qualname__,

@@ -9,8 +9,10 @@ import struct
 import sys
 import time
 import zipfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -327,9 +329,11 @@ async def test_what_the_machine_cannot_do_now_is_tried_again_later(service: Inge
     assert (await service.worker._outcome(held))["state"] == "pending"
 
 
-async def test_an_error_that_nobody_thought_of_does_not_end_the_worker(
-    service: IngestService, monkeypatch: pytest.MonkeyPatch
+async def test_an_error_that_nobody_thought_of_does_not_end_the_worker_and_names_the_tenant(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    service, tenant = service_at(database, tmp_path), await Tenants(database.control).create(fresh_name("tenant"))
+    await Agent(service, tenant.data).send("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nx\n")
     monkeypatch.setattr(worker, "AWAY_SECONDS", 0.0)
     again = asyncio.Event()
 
@@ -338,14 +342,20 @@ async def test_an_error_that_nobody_thought_of_does_not_end_the_worker(
 
         async def step(self) -> bool:
             if self.stumbled:
+                worker.log.warning("between two items")
                 again.set()
                 await asyncio.Event().wait()
+            return await super().step()
+
+        async def _outcome(self, item: Item) -> Mapping[str, Any]:
+            if item.tenant != tenant.data:  # what other tests left in the shared queue
+                return {"state": "failed", "reason": "left"}
             self.stumbled = True
             raise ValueError("what Ada said")
 
     ready = asyncio.Event()
     ready.set()
-    with structlog.testing.capture_logs() as logged:
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as logged:
         running = asyncio.create_task(Stumbling(service.files, service.store, service.settings).run(ready))
         try:
             async with asyncio.timeout(5):
@@ -353,7 +363,8 @@ async def test_an_error_that_nobody_thought_of_does_not_end_the_worker(
         finally:
             running.cancel()
     (line,) = [found for found in logged if found["event"] == "worker_failed"]
-    assert line["error"] == "ValueError"
+    assert (line["error"], line["tenant"]) == ("ValueError", tenant.id)
+    assert [found.get("tenant") for found in logged if found["event"] == "between two items"] == [None]
     assert "what Ada said" not in repr(logged)
 
 

@@ -149,6 +149,7 @@ async def test_each_redirect_is_judged_like_the_address_that_was_given(reader: A
         (f"http://{publisher.host}/a.md", "https://"),
         ("https://10.0.0.1/", "public name"),
         (f"https://ann:pass@{publisher.host}/a.md", "user name or password"),
+        ("https://[bad", "https://"),
         (publisher.url("/moved"), "more than 3 times"),
     ):
         publisher.moved["/moved"] = target

@@ -170,8 +170,9 @@ async def test_the_largest_file_passes_and_a_larger_one_does_not(gateway: Gatewa
             yield b"y" * 65536
 
     for content in (b"y" * (LIMIT + 1), streamed()):
-        refused = await client.put("/ingest/larger.txt", content=content)
+        refused = await client.put("/ingest/larger.jsonl", content=content)
         assert refused.status_code == 413
+        assert all(word in refused.json()["message"] for word in ("GRAPHKEEP_INGEST_FILE_BYTES", "/ingest/uploads"))
     assert len(stored(gateway)) == before
 
 
@@ -381,6 +382,8 @@ async def test_an_upload_that_cannot_be_begun_says_why(
 
 
 async def test_a_transcript_may_be_longer_than_other_files(client: httpx2.AsyncClient) -> None:
+    refused = await begin(client, 2 * LIMIT + 1, filename="long-session.jsonl")
+    assert "GRAPHKEEP_INGEST_TRANSCRIPT_BYTES" in refused.json()["message"]
     begun = await begin(client, 2 * LIMIT, filename="long-session.jsonl")
     assert begun.status_code == 201
     assert (await client.delete(begun.headers["location"], headers=TUS)).status_code == 204

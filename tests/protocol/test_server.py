@@ -237,7 +237,7 @@ async def test_our_own_fault_names_the_request_and_nothing_else(gateway: Gateway
     assert (said["reason"], said["outcome"]) == ("internal_error", "not_applied")
     assert "request-12345" in said["message"]
     (line,) = [found for found in logged if found["event"] == "tool_failed"]
-    assert line["request_id"] == "request-12345"
+    assert (line["request_id"], line["tenant"]) == ("request-12345", "t-ada")
     assert line["error"] == "RuntimeError"
     assert "fixture_tools.py" in line["at"][-1]
     assert "tenant words" not in response.text + repr(logged)
