@@ -48,7 +48,9 @@ _REMAINS: Final = (
     "Backups that operators made and exports that people fetched lie outside the database: delete those by name.",
     "Log lines of gateways lie outside the database too. Whatever was logged of this tenant has its id in the field "
     "that `log_lines` names, and neither its name nor a text: remove the lines with one of those values.",
-    "Accounts of people stay, without their membership; the operators' audit keeps one line without a name.",
+    "Accounts of people stay, without their membership; the operators' audit keeps one line without a name. Of what "
+    "operators asked of this tenant alone with graph_cypher it keeps hashes; what they asked of all tenants at once "
+    "stays there in their words.",
 )
 
 

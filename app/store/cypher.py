@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
-__all__ = ["Clause", "Token", "clauses", "closing", "conjuncts", "items", "searched", "tokenize", "top_level", "words"]
+__all__ = [
+    "Clause",
+    "Token",
+    "clauses",
+    "closing",
+    "condensed",
+    "conjuncts",
+    "items",
+    "searched",
+    "tokenize",
+    "top_level",
+    "words",
+]
 
 
 def words(text: str) -> frozenset[str]:
@@ -65,6 +77,12 @@ class Clause:
 
     keyword: str
     body: tuple[Token, ...]
+
+
+def condensed(text: str) -> str:
+    """The same query without comments, with one blank where blanks were."""
+    runs = groupby(_PATTERN.finditer(text), key=lambda found: found.lastgroup == "blank")
+    return "".join(" " if blank else "".join(found[0] for found in run) for blank, run in runs).strip()
 
 
 def tokenize(text: str) -> tuple[Token, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.context import Principal
 from app.contract import Call
 from app.errors import Forbidden, InvalidInput, NotFound
 from app.memory.analysis.schemas import CypherInput
 from app.store.control.audit import Audit
 from app.store.control.tenants import Tenant, Tenants, TenantState
+from app.store.cypher import condensed
 from app.store.database import Database
 from app.store.guard import guarded
 
@@ -22,16 +25,16 @@ ACTION: Final = "graph.cypher"
 
 _CHARACTERS: Final = 45_000
 _ECHO: Final = 1_000
-_TOLD: Final = 2_048
-"""Characters of a query that the audit holds."""
+_PARAMETERS: Final = 8_000
+"""Characters of the parameters as JSON: the audit holds them whole, as it does the query."""
 
 
 async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapping[str, Any]:
     """Answer ``graph_cypher``.
 
-    A tenant that is named is the only one that the query can reach, and its audit has the entry with the query;
-    without a name every tenant may have been read, so the audit of each has it, with the query's hash. It is written
-    before anything is read.
+    A tenant that is named is the only one that the query can reach: its audit holds the query and its parameters, and
+    the operator's own, which outlives it, their hash. Without a name every tenant may have been read, so the audit of
+    each has the hash, and the operator's own the query. That is written before anything is read.
 
     Raises:
         Forbidden: the caller is no operator.
@@ -44,19 +47,15 @@ async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapp
     confined = arguments.tenant is not None
     if confined and "tenant" in arguments.params:
         raise InvalidInput("The parameter tenant is set by the argument tenant. Nothing was run.", field="params")
-    guarded(arguments.cypher, confined=confined)
+    text = condensed(guarded(arguments.cypher, confined=confined))
+    params = json.dumps(arguments.params, ensure_ascii=False, sort_keys=True)
+    if len(params) > _PARAMETERS:
+        raise InvalidInput(
+            f"params may have at most {_PARAMETERS} characters as JSON. Nothing was run.", field="params"
+        )
     control = database.control.until(call.deadline, call.request_id)
     read = await _read(Tenants(control), arguments.tenant)
-    digest = hashlib.sha256(arguments.cypher.encode()).hexdigest()[:16]
-    detail: dict[str, str | int | bool] = {"query": digest, "all_tenants": not confined}
-    told = {**detail, "text": arguments.cypher[:_TOLD]}
-    concerned, own = {tenant.id for tenant in read}, call.principal.tenant
-    audit, said = Audit(control), {"actor": call.principal.subject, "action": ACTION}
-    if not confined:
-        # What the query names may be one tenant's; the others are told that it was asked, by its hash.
-        await audit.append_each(concerned - {own}, **said, detail=detail)
-        concerned = set()
-    await audit.append_each(concerned | {own}, **said, detail=told)
+    await _note(Audit(control), call.principal, read, text, params, confined=confined)
     began = time.perf_counter()
     found = await database.ask(
         arguments.cypher,
@@ -74,6 +73,21 @@ async def cypher(database: Database, call: Call, arguments: CypherInput) -> Mapp
         "execution_time_ms": round((time.perf_counter() - began) * 1000),
         "truncated": found.truncated,
     }
+
+
+async def _note(audit: Audit, asker: Principal, read: list[Tenant], text: str, params: str, *, confined: bool) -> None:
+    """Write to every trail concerned that this was asked; what it says, where only those whose it is read it.
+
+    What a query names may lie in any layer of the tenant, and may be one tenant's even where all were read.
+    """
+    hashed = hashlib.sha256(f"{text}\n{params}".encode(errors="surrogatepass")).hexdigest()[:16]
+    detail: dict[str, str | int | bool] = {"query": hashed, "all_tenants": not confined}
+    told = read[0].id if confined else asker.tenant
+    layers = next((tenant.all_layers() for tenant in read if tenant.id == told), frozenset())
+    others = {asker.tenant, *(tenant.id for tenant in read)} - {told}
+    said = {"actor": asker.subject, "action": ACTION}
+    await audit.append_each(others, **said, detail=detail)
+    await audit.append(tenant=told, **said, layers=layers, detail={**detail, "text": text, "params": params})
 
 
 async def _read(tenants: Tenants, name: str | None) -> list[Tenant]:

@@ -81,7 +81,9 @@ class CypherInput(Arguments):
     """Input of ``graph_cypher``."""
 
     cypher: str = Field(min_length=1, max_length=LONGEST_QUERY, description="One reading query (MATCH … RETURN).")
-    params: dict[str, Any] = Field(default_factory=dict, max_length=100, description="Values of its $parameters.")
+    params: dict[str, Any] = Field(
+        default_factory=dict, max_length=100, description="Values of its $parameters; 8,000 characters as JSON."
+    )
     tenant: Short | None = Field(
         default=None,
         description="Name of the one tenant to read: every path then needs {tenant: $tenant}. Default: all tenants.",

@@ -1,8 +1,8 @@
 """The audit trail: who did what in which tenant, appended and never changed. It holds no secret.
 
-Entries of the memory's tools hold what their tenant remembers: ids of entities, relations, reasons in a caller's words.
-They are whole in that tenant's own trail alone; the search over all tenants shows that there was such a change, by whom
-and when, and never what it was about.
+Entries of the memory's tools hold what their tenant remembers: ids of entities, relations, reasons in a caller's words;
+those of operators' queries may name it. They are whole in that tenant's own trail alone; the search over all tenants
+shows that there was such an entry, by whom and when, and never what it was about.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.store.statement import statement
 __all__ = ["Audit", "AuditEntry", "AuditQuery", "append_in"]
 
 LONGEST_LIST: Final = 500
-MEMORY: Final = "memory."
+MEMORY: Final = ("memory.", "graph.cypher")
 """How the actions begin whose target and detail are of what a tenant remembers."""
 
 APPEND = statement(
@@ -67,7 +67,7 @@ SEARCH = statement(
     MATCH (a:_Audit)
     WHERE {_MATCHING}
     WITH a ORDER BY a.at DESC, a.id DESC LIMIT $limit
-    WITH a, a.action STARTS WITH $covered AS covered
+    WITH a, any(beginning IN $covered WHERE a.action STARTS WITH beginning) AS covered
     RETURN a.id AS id, a.at AS at, a.tenant AS tenant, a.actor AS actor, a.action AS action,
            CASE WHEN covered THEN '' ELSE a.target END AS target, a.layers AS layers,
            CASE WHEN covered THEN '{{}}' ELSE a.detail END AS detail
@@ -200,9 +200,10 @@ class Audit:
     async def search(self, query: AuditQuery = AuditQuery(), *, limit: int = 100) -> list[AuditEntry]:
         """Entries of every tenant and of the gateway itself, newest first: for operators.
 
-        Those of the memory's tools come without target and detail, since nothing tells their tenants of the search.
+        Those that may be of what a tenant remembers come without target and detail, since nothing tells their tenants
+        of the search.
         """
         rows = await self._control.read(
-            SEARCH, covered=MEMORY, limit=max(1, min(limit, LONGEST_LIST)), **query.parameters()
+            SEARCH, covered=list(MEMORY), limit=max(1, min(limit, LONGEST_LIST)), **query.parameters()
         )
         return [AuditEntry.of(row) for row in rows]

@@ -81,8 +81,7 @@ async def test_what_was_read_stands_in_the_audit_of_those_concerned_before_it_is
     agent, tenant = known
     other = await Tenants(database.control).create(fresh_name("other"))
     await _ask(agent, ALL_OF, tenant=tenant.name)
-    for one in (tenant.id, agent.tenant):
-        assert [entry.detail["text"] for entry in await _trail(database, one)] == [ALL_OF]
+    assert [entry.detail["text"] for entry in await _trail(database, tenant.id)] == [ALL_OF]
     assert await _trail(database, other.id) == []
     gone = await Tenants(database.control).create(fresh_name("gone"))
     await Tenants(database.control).set_state(gone.id, TenantState.DELETED)
@@ -96,6 +95,28 @@ async def test_what_was_read_stands_in_the_audit_of_those_concerned_before_it_is
     with pytest.raises(InvalidInput):
         await _ask(agent, "SHOW USERS")
     assert len(await _trail(database, other.id)) == 1
+
+
+@pytest.mark.shows("graph_cypher", 9)
+async def test_the_audit_tells_the_whole_query_where_those_may_read_it_whose_it_is(
+    known: tuple[Agent, Tenant], database: Database
+) -> None:
+    """Neither blanks, comments nor parameters hide what was asked; who reads less, or later, sees no name."""
+    agent, tenant = known
+    await Tenants(database.control).add_layers(tenant.id, ["family"])
+    hidden = " " * 3_000 + "MATCH (n:Entity {tenant: $tenant}) // " + "." * 3_000
+    query = hidden + "\nWHERE n.name = 'Anna' /* ... */  OR n.name = $name RETURN ((n.id)) AS id;"
+    await _ask(agent, query, tenant=tenant.name, params={"name": "Zoë"})
+    audit = Audit(database.control)
+    (entry,) = [each for each in await audit.entries(tenant.id, ("", "family")) if each.action == ACTION]
+    said = "MATCH (n:Entity {tenant: $tenant}) WHERE n.name = 'Anna' OR n.name = $name RETURN ((n.id)) AS id"
+    assert (entry.detail["text"], entry.detail["params"]) == (said, '{"name": "Zoë"}')
+    assert entry.layers == ("", "family")
+    assert await _trail(database, tenant.id) == [], "who does not read every layer sees nothing of it"
+    (own,) = await _trail(database, agent.tenant)
+    assert own.detail == {"query": entry.detail["query"], "all_tenants": False}
+    with pytest.raises(InvalidInput, match="8000 characters"):
+        await _ask(agent, ALL_OF, tenant=tenant.name, params={"name": "y" * 8_000})
 
 
 @pytest.mark.shows("graph_cypher", 6)

@@ -62,11 +62,13 @@ async def test_the_search_over_all_tenants_says_nothing_of_what_a_tenant_remembe
     audit, tenant, actor = Audit(database.control), fresh_name("tn"), fresh_name("us")
     told = {"target": "ann USES vim", "layers": ["a"], "detail": {"reason": "she left"}}
     await audit.append(tenant=tenant, actor=actor, action="memory.weaken", **told)  # type: ignore[arg-type]
+    await audit.append(tenant=tenant, actor=actor, action="graph.cypher", **told)  # type: ignore[arg-type]
     await audit.append(tenant=tenant, actor=actor, action="layer.add", **told)  # type: ignore[arg-type]
     searched = await audit.search(AuditQuery(actor))
     found = {entry.action: (entry.tenant, entry.target, entry.detail) for entry in searched}
     assert found == {
         "memory.weaken": (tenant, "", {}),
+        "graph.cypher": (tenant, "", {}),
         "layer.add": (tenant, "ann USES vim", {"reason": "she left"}),
     }
     own = await audit.entries(tenant, ["*"], AuditQuery(action="memory."))
