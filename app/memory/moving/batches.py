@@ -19,7 +19,8 @@ _AHEAD: Final = 500
 class Batches:
     """Writes rows in their order, in batches of one kind and layer; one batch is under way at a time.
 
-    Used in an ``async with``: leaving it, however, leaves no batch under way. ``shown`` is told how many are written.
+    Used in an ``async with``: leaving it, however, waits for the batch under way. ``shown`` is told how many
+    are written.
     """
 
     def __init__(self, load: Load, shown: Callable[[int], None]) -> None:
@@ -36,10 +37,20 @@ class Batches:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the batch under way: what it would write late, nobody would erase any more."""
+        """Wait for the batch under way, which its session bounds, also when cut off meanwhile.
+
+        A commit goes on by itself: what it writes once the leftovers were erased, nobody would erase any more.
+        """
+        cut_off = False
+        while self._under_way is not None and not self._under_way.done():
+            try:
+                await asyncio.wait({self._under_way})
+            except asyncio.CancelledError:
+                cut_off = True
         if self._under_way is not None:
-            self._under_way.cancel()
             await asyncio.gather(self._under_way, return_exceptions=True)
+        if cut_off:
+            raise asyncio.CancelledError
 
     async def pour(self, rows: Iterable[Row]) -> None:
         """Take rows, made in a thread while the database writes; only one thread at a time makes any.
@@ -83,4 +94,4 @@ class Batches:
 
     async def _written(self) -> None:
         if self._under_way is not None:
-            await self._under_way
+            await asyncio.shield(self._under_way)

@@ -1,4 +1,4 @@
-"""Rows are made while the database writes, in their order, and what was left writes nothing any more."""
+"""Rows are made while the database writes, in their order, and what was left writes nothing later."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.context import Deadline, Scope
 from app.errors import InvalidInput
 from app.memory.moving.batches import Batches
 from app.store.database import Database, TenantSession
+from app.store.execution import _Attempt
 from app.store.moving.load import BATCH_BYTES, Load, Row
 from tests.identity import fresh_name
 from tests.memory.moving.conftest import records_of
@@ -82,14 +83,56 @@ async def test_the_next_rows_are_made_while_a_batch_is_written(database: Databas
     assert (len(records), records[-1]["from_id"], records[-1]["to_id"]) == (1101, "thing-0", "thing-1099")
 
 
-async def test_what_is_left_in_the_middle_of_a_batch_is_not_written_later(database: Database) -> None:
-    data = fresh_name("batches")
+async def test_a_commit_under_way_is_over_before_its_batches_are_left_however_often_they_are_cut_off(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, committing, go_on, commit = fresh_name("batches"), asyncio.Event(), asyncio.Event(), _Attempt.commit
+
+    async def held(self: _Attempt) -> None:
+        committing.set()
+        await go_on.wait()
+        await commit(self)
+
+    monkeypatch.setattr(_Attempt, "commit", held)
     filling = load(database, data)
-    async with Batches(filling, lambda done: None) as batches:
-        await batches.pour([node(1), edge(1, 1)])
-        await filling.begun.wait()
     filling.go_on.set()
-    assert await records_of(database, data) == []
+
+    async def filled() -> None:
+        async with Batches(filling, lambda done: None) as batches:
+            await batches.pour([node(1)])
+            await batches.flush()
+
+    filling_up = asyncio.create_task(filled())
+    await committing.wait()
+    for _ in range(2):
+        filling_up.cancel()
+        assert await asyncio.wait({filling_up}, timeout=0.02) == (set(), {filling_up}), "it waits"
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await filling_up
+    assert len(await records_of(database, data)) == 1, "who erases now erases it"
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_rows_that_cannot_be_made_are_told_once_the_batch_before_them_is_written(database: Database) -> None:
+    filling = load(database, fresh_name("batches"))
+
+    def rows() -> Iterator[Row]:
+        yield from (node(1), edge(1, 1))
+        raise InvalidInput("line 3: not ours", field="file")
+
+    async def filled() -> None:
+        async with Batches(filling, lambda done: None) as batches:
+            await batches.pour([node(1), edge(1, 1)])
+            await batches.pour(rows())
+
+    filling_up = asyncio.create_task(filled())
+    await filling.begun.wait()
+    assert await asyncio.wait({filling_up}, timeout=0.02) == (set(), {filling_up}), "it waits"
+    filling.go_on.set()
+    with pytest.raises(InvalidInput, match="line 3"):
+        await filling_up
+    assert filling.counts.nodes == 1
     assert len(asyncio.all_tasks()) == 1
 
 
