@@ -165,7 +165,7 @@ class _Export:
         embedding = await vectors_made_by(self._service.database.control) if vectors else None
         self._counted = (await self._opened(scope).read(COUNT_MERGED))[0]
         self._dump = dump = Dump(self._opened, self.tenant, scope.layers, vectors=vectors, embedding=embedding)
-        room = await self._room(self.tenant)
+        room = await self._room()
         try:
             name = await self._write(dump, room)
             pruned, retained = await asyncio.to_thread(self._exports.beyond, self._keep, name)
@@ -199,12 +199,19 @@ class _Export:
             "types": {},
         }
 
-    async def _room(self, tenant: str) -> int:
-        """Bytes that the tenant's files may still take, once what this export replaces is gone."""
+    async def _room(self, own: str | None = None) -> int:
+        """Bytes that the tenant's files may still take, once what this export replaces is gone.
+
+        ``own``: its file, where it stands under its name already and is one of them.
+
+        Raises:
+            QuotaExceeded: they are too many. CallError: the database does not answer.
+        """
         limits = self._service.settings.ingest
-        queued = await QueueStore(self._service.database.control).usage(tenant)
-        files, size = await asyncio.to_thread(self._exports.lasting, self._keep - 1)
-        if queued.files + files >= limits.quota_files:
+        queued = await QueueStore(self._service.database.control).usage(self.tenant)
+        keep = self._keep if own else self._keep - 1
+        files, size = await asyncio.to_thread(self._exports.lasting, keep, own)
+        if queued.files + files + (own is None) > limits.quota_files:
             raise _full("GRAPHKEEP_QUOTA_FILES", limits.quota_files, "files")
         return limits.quota_file_bytes - queued.size - size
 
@@ -214,6 +221,8 @@ class _Export:
             await _to_its_end(lambda: begun.append(self._exports.begin(self._arguments.label)))
             await self._fill(begun[0], dump, room)
             await _to_its_end(begun[0].finish)
+            if await self._room(begun[0].name) < 0:  # exports that were written meanwhile had the same room
+                raise self._full_of_bytes()
         except BaseException:
             for unfinished in begun:
                 self._exports.discard(unfinished.name)  # nobody else can have this name meanwhile
@@ -228,13 +237,16 @@ class _Export:
         moved = await moves_of(self._service.database.control, self.tenant, self._call.scope.layers)
         async for piece in dump.lines(counted):
             if dump.seal.size > room:
-                limit = self._service.settings.ingest.quota_file_bytes
-                raise _full("GRAPHKEEP_QUOTA_FILE_BYTES", limit, "bytes of files")
+                raise self._full_of_bytes()
             await _to_its_end(partial(unfinished.write, piece))
             if self._called:
                 await self._call.progress(min(total, counts.nodes + counts.edges), total)
         if await moved():
             raise Overloaded(MOVED_MEANWHILE)
+
+    def _full_of_bytes(self) -> QuotaExceeded:
+        limit = self._service.settings.ingest.quota_file_bytes
+        return _full("GRAPHKEEP_QUOTA_FILE_BYTES", limit, "bytes of files")
 
     def _opened(self, scope: Scope) -> TenantSession:
         if not set(scope.layers) <= set(self._call.scope.layers):

@@ -100,9 +100,10 @@ class Exports:
                 removed += 1
         return removed, len(held) - removed
 
-    def lasting(self, keep: int) -> tuple[int, int]:
-        """(files, bytes) of the tenant's exports, whoever made them, but for one's own beyond the ``keep`` newest."""
-        going = {path.name for path in self._by_age()[keep:]}
+    def lasting(self, keep: int, newest: str | None = None) -> tuple[int, int]:
+        """(files, bytes) of the tenant's exports, whoever made them, but for one's own beyond the ``keep`` newest;
+        ``newest`` is one of them, where it is named."""
+        going = {path.name for path in self._by_age(newest)[keep:]}
         sizes = [
             _figures(path)[0]
             for path in self._folder.parent.glob("*/*.jsonl")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 import structlog
@@ -106,17 +106,15 @@ class Exporting:
 
     async def close(self) -> None:
         """End those of this process; who asks for them is told."""
+        await asyncio.sleep(0)  # one that was taken this moment has not begun, and could not clean up
         for task in self._carried:
             task.cancel()
         await asyncio.gather(*self._carried, return_exceptions=True)
 
     async def _carry(self, writer: Writer) -> None:
-        beating = asyncio.create_task(self._beat(writer))
         try:
-            async with asyncio.timeout(_LONGEST_SECONDS):
-                answer = {**await writer.whole(), "export_id": writer.id}
-                wanted = await self.jobs.done(writer.id, writer.tenant, answer)
-            await (writer.pruned(answer) if wanted else writer.stop())
+            answer = await self._whole(writer)
+            wanted = await _to_its_end(self.jobs.done(writer.id, writer.tenant, answer))
         except asyncio.CancelledError:
             await self._failed(writer, "", _STOPPED)
             raise
@@ -128,8 +126,25 @@ class Exporting:
         except Exception as error:  # noqa: BLE001 - who waits for it must be told
             log.error("export_failed", error=type(error).__qualname__, frames=frames(error))
             await self._failed(writer, "", "the export failed by our fault; the log says how. Nothing was kept.")
+        else:
+            await self._ended(writer, answer, wanted=wanted)
+
+    async def _whole(self, writer: Writer) -> Json:
+        """Its answer, with a heartbeat until there is one: none may meet the job's end."""
+        beating = asyncio.create_task(self._beat(writer))
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                return {**await writer.whole(), "export_id": writer.id}
         finally:
             beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    async def _ended(self, writer: Writer, answer: Json, *, wanted: bool) -> None:
+        """Remove the files that a whole one replaces, or itself when nobody wants it: one that was noted stays."""
+        try:
+            await (writer.pruned(answer) if wanted else writer.stop())
+        except OSError as error:
+            log.error("exports_not_pruned", error=type(error).__qualname__, frames=frames(error))
 
     async def _beat(self, writer: Writer) -> None:
         while True:
@@ -142,6 +157,15 @@ class Exporting:
         await writer.stop()
         with contextlib.suppress(CallError):
             await self.jobs.failed(writer.id, kind, reason)
+
+
+async def _to_its_end(noting: Coroutine[Any, Any, bool]) -> bool:
+    """What it says, also for who is cut off meanwhile: it may be applied, and what is left to do follows from it."""
+    task = asyncio.create_task(noting)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    return task.result()
 
 
 def _reads(call: Call, layers: Collection[str]) -> bool:

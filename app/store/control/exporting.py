@@ -15,7 +15,7 @@ import orjson
 
 from app.contract import Json
 from app.errors import Overloaded
-from app.store.control.standing import require_active
+from app.store.control.standing import lock_tenant, require_active
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
@@ -51,16 +51,25 @@ BEGIN: Final = statement(
     writes=True,
     control=True,
 )
+# Of a beat and the end that meet, the one that waited for the lock looks again.
 BEAT: Final = statement(
     "exporting.beat",
-    "MATCH (e:_Export {id: $id, state: 'running'}) SET e.beat = $now, e.answer = $answer RETURN e.id AS id",
+    """
+    MATCH (e:_Export {id: $id})
+    SET e.locked = true REMOVE e.locked
+    WITH e WHERE e.state = 'running'
+    SET e.beat = $now, e.answer = $answer
+    RETURN e.id AS id
+    """,
     writes=True,
     control=True,
 )
 END: Final = statement(
     "exporting.end",
     """
-    MATCH (e:_Export {id: $id, state: 'running'})
+    MATCH (e:_Export {id: $id})
+    SET e.locked = true REMOVE e.locked
+    WITH e WHERE e.state = 'running'
     SET e.state = $state, e.beat = $now, e.answer = coalesce($answer, e.answer), e.kind = $kind, e.reason = $reason
     RETURN e.id AS id
     """,
@@ -104,6 +113,7 @@ async def begin_in(
         Overloaded: it has.
     """
     now = time.time()
+    await lock_tenant(writing, tenant)
     await writing.run(FORGET, of=tenant, before=_ms(now - _KEPT_SECONDS))
     if (await writing.run(RUNNING, of=tenant, fresh=_ms(now - _ENDED_SECONDS)))[0]["running"] >= MOST_OF_TENANT:
         raise _too_many()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.errors import Conflict, NotFound, Overloaded
+from app.errors import Conflict, NotFound, Overloaded, QuotaExceeded
+from app.memory.moving.exports import Exports
 from app.memory.moving.schemas import ExportAnswer
 from app.memory.service import MemoryService
 from app.store.control.exporting import MOST_OF_TENANT, ExportJobs
@@ -19,7 +20,7 @@ from app.store.moving.dump import Dump
 from app.store.moving.format import verified
 from tests.memory.conftest import Agent
 from tests.memory.moving.conftest import LAYERS, learn
-from tests.memory.moving.test_export import exported, folder_of
+from tests.memory.moving.test_export import _allow, exported, folder_of
 
 New = Callable[[], Awaitable[Tenant]]
 
@@ -61,10 +62,10 @@ async def agent(service: MemoryService, new_tenant: New) -> AsyncIterator[Agent]
     await service.exporting.close()
 
 
-async def ended(agent: Agent, export_id: str) -> dict[str, Any]:
+async def ended(agent: Agent, export_id: str, *, subject: str = "user") -> dict[str, Any]:
     """Ask until it runs no more."""
     async with asyncio.timeout(20):
-        while (found := await exported(agent, export_id=export_id))["status"] == "running":
+        while (found := await exported(agent, subject=subject, export_id=export_id))["status"] == "running":
             pass
     return found
 
@@ -168,3 +169,97 @@ async def test_an_export_that_cannot_be_noted_ends_with_its_call(
             with pytest.raises(Overloaded, match="no room"):
                 await exported(agent, idempotency_key=key)
     assert left(agent) == []
+
+
+def beaten(monkeypatch: pytest.MonkeyPatch) -> asyncio.Queue[bool]:
+    """What every heartbeat from now on is answered; there are many."""
+    answers: asyncio.Queue[bool] = asyncio.Queue()
+    beat = ExportJobs.beat
+
+    async def told(self: ExportJobs, *given: Any) -> bool:
+        goes_on = await beat(self, *given)
+        answers.put_nowait(goes_on)
+        return goes_on
+
+    monkeypatch.setattr("app.memory.moving.underway.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(ExportJobs, "beat", told)
+    return answers
+
+
+def noted_and(monkeypatch: pytest.MonkeyPatch, then: Callable[[], Awaitable[None]]) -> None:
+    """Something happens when a job is noted as done, before its export knows that it is."""
+    done = ExportJobs.done
+
+    async def late(self: ExportJobs, *given: Any) -> bool:
+        wanted = await done(self, *given)
+        await then()
+        return wanted
+
+    monkeypatch.setattr(ExportJobs, "done", late)
+
+
+@pytest.mark.shows("graph_export", 16)
+async def test_no_heartbeat_meets_the_end_of_its_export(
+    agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats = beaten(monkeypatch)
+    late: list[bool] = []
+
+    async def no_more() -> None:
+        while not beats.empty():
+            beats.get_nowait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                late.append(await beats.get())
+
+    begun = await exported(agent)
+    assert [await beats.get() for _ in range(3)] == [True] * 3
+    noted_and(monkeypatch, no_more)
+    held.free.set()
+    found = await ended(agent, begun["export_id"])
+    await agent.service.exporting.close()
+    assert left(agent) == [found["backup_file"]]
+    assert late == []
+
+
+@pytest.mark.shows("graph_export", 16, 17)
+async def test_an_export_that_is_noted_as_whole_stays_whatever_comes_after(
+    agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that is stopped in that moment; a disk that fails when the older ones go."""
+    noted, go_on = asyncio.Event(), asyncio.Event()
+
+    async def meanwhile() -> None:
+        noted.set()
+        await go_on.wait()
+
+    def broken(*_: Any) -> tuple[int, int]:
+        raise OSError("the disk is away")
+
+    noted_and(monkeypatch, meanwhile)
+    monkeypatch.setattr(Exports, "prune", broken)
+    begun = await exported(agent)
+    held.free.set()
+    await noted.wait()
+    closing = asyncio.create_task(agent.service.exporting.close())
+    assert await asyncio.wait({closing}, timeout=0.05) == (set(), {closing}), "it waits"
+    go_on.set()
+    await closing
+    found = await exported(agent, export_id=begun["export_id"])
+    assert (found["status"], left(agent)) == ("done", [found["backup_file"]])
+
+
+@pytest.mark.shows("graph_export", 8)
+async def test_room_that_another_export_took_meanwhile_is_judged_once_the_file_is_whole(
+    agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _allow(agent.service, monkeypatch, quota_file_bytes=100_000)
+    full = [await exported(agent), await exported(agent, subject="somebody else")]
+    taken = folder_of(agent.tenant) / "another" / "2026-01-01T00-00-00.jsonl"
+    taken.parent.mkdir()
+    taken.write_bytes(b"x" * 99_000)
+    held.free.set()
+    for each, subject in zip(full, ("user", "somebody else"), strict=True):
+        with pytest.raises(QuotaExceeded, match="GRAPHKEEP_QUOTA_FILE_BYTES"):
+            await ended(agent, each["export_id"], subject=subject)
+    assert left(agent) == [taken.name]
