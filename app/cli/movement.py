@@ -13,7 +13,7 @@ from app.access.service import accounts_of
 from app.cli.client.console import EX_CONFIG, require
 from app.cli.database import connected, own_server, reachable, running
 from app.context import layer_from_name
-from app.errors import CallError, Conflict, InvalidInput, StartError
+from app.errors import CallError, Conflict, DatabaseUnavailable, InvalidInput, StartError
 from app.memory.moving.backup import back_up
 from app.memory.moving.exchange import erase_leftovers
 from app.memory.moving.importing import import_memory
@@ -137,7 +137,8 @@ class Movement:
         no other from it, and is in ``failed``; newer files that are not whole are in ``passed_over``. Both say why.
 
         Raises:
-            InvalidInput: the folder holds no backup. CallError: the database does not answer.
+            InvalidInput: the folder holds no backup. DatabaseUnavailable: the database does not answer; what was
+                restored before stays.
         """
         found: dict[str, Any] = {"restored": [], "failed": [], "passed_over": []}
         named: set[str] = set()
@@ -151,6 +152,11 @@ class Movement:
                 into_new = await self._accounts.tenants.by_name(name) is None
                 done = await self.restore(file, name, into_new=into_new, replace=False, ids=ids, shown=shown)
                 found["restored"].append({**done, "file": str(file)})
+            except DatabaseUnavailable:
+                raise
+            except OSError as error:
+                why = f"the disk failed: {error.strerror}. Look what the tenant holds before you try it again."
+                found["failed"].append({"tenant": name, "error": why})
             except (CallError, StartError) as error:
                 found["failed"].append({"tenant": name, "error": str(error)})
         return found
@@ -219,9 +225,12 @@ async def _newest_whole(backups: Sequence[Shelved], passed_over: list[dict[str, 
             await _readable(backup.path)
             await asyncio.to_thread(verified, backup.path)
         except InvalidInput as error:
-            passed_over.append({"tenant": backup.tenant, "file": str(backup.path), "error": str(error)})
+            why = str(error)
+        except OSError as error:
+            why = str(_unreadable(error))
         else:
             return backup.path
+        passed_over.append({"tenant": backup.tenant, "file": str(backup.path), "error": why})
     raise InvalidInput("none of its backups is whole. Nothing was changed.", field="file")
 
 
@@ -246,7 +255,11 @@ async def _readable(file: Path) -> None:
     try:
         await asyncio.to_thread(read)
     except OSError as error:
-        raise InvalidInput(f"the file cannot be read: {error.strerror}. Nothing was changed.", field="file") from error
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> InvalidInput:
+    return InvalidInput(f"the file cannot be read: {error.strerror}. Nothing was changed.", field="file")
 
 
 def _existing(tenant: Tenant, name: str) -> str:

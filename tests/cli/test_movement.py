@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from pydantic import SecretStr
 
 from app.cli.administration import Administration
 from app.cli.movement import Movement, compacted
-from app.errors import Conflict, InternalError, InvalidInput, NotFound, StartError
+from app.errors import Conflict, DatabaseUnavailable, InternalError, InvalidInput, NotFound, StartError
 from app.settings import OAuthSettings, RunSettings, Settings
 from app.store.control.tenants import Tenant
 from app.store.database import Database
+from app.store.moving.format import Summary, verified
 from tests.identity import SECRET_KEY, fresh_name
 
 REFERENCE = (
@@ -158,6 +160,44 @@ async def test_the_newest_whole_backups_of_a_folder_are_restored_into_new_or_emp
     for nothing in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InvalidInput, match="Nothing was changed"):
             await movement.restore_all(nothing, ids="keep", shown=unshown)
+
+
+async def test_a_file_that_the_disk_refuses_keeps_no_other_from_it_and_a_database_that_is_away_ends_it(
+    administration: Administration, movement: Movement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn, cut, whole = (fresh_name(kind) for kind in ("torn", "cut", "whole"))
+    folder = tmp_path / "backups"
+    for name in (torn, cut, whole):
+        await administration.add_tenant(name)
+    await movement.back_up([torn, cut, whole], folder, vectors=False, shown=unshown)
+
+    def refused(path: Path) -> bool:
+        if path.name.startswith(cut):
+            raise OSError(errno.EIO, "Input/output error")
+        return False
+
+    def unread(path: Path) -> Summary:
+        if path.name.startswith(torn):
+            raise OSError(errno.EIO, "Input/output error")
+        return verified(path)
+
+    monkeypatch.setattr("app.cli.movement.is_graph_memory", refused)
+    monkeypatch.setattr("app.cli.movement.verified", unread)
+    found = await movement.restore_all(folder, ids="keep", shown=unshown)
+    assert [each["tenant"] for each in found["restored"]] == [whole]
+    assert {each["tenant"]: each["error"].split(".")[0] for each in found["failed"]} == {
+        torn: "none of its backups is whole",
+        cut: "the disk failed: Input/output error",
+    }
+    ((passed, why),) = [(each["tenant"], each["error"]) for each in found["passed_over"]]
+    assert (passed, why.split(".")[0]) == (torn, "the file cannot be read: Input/output error")
+
+    async def away() -> None:
+        raise DatabaseUnavailable("the database cannot be reached; nothing was applied.")
+
+    monkeypatch.setattr(movement, "_swept", away)
+    with pytest.raises(DatabaseUnavailable):
+        await movement.restore_all(folder, ids="keep", shown=unshown)
 
 
 async def test_what_cannot_be_written_or_found_is_said(
