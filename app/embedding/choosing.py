@@ -14,7 +14,7 @@ from app.embedding.model import PASSAGE_RECIPE, Model, ModelMissing
 from app.settings import EmbeddingSettings
 from app.store.control.embedding import EmbeddingDecision
 
-__all__ = ["open_chosen", "wanted"]
+__all__ = ["open_chosen", "stand_in", "wanted"]
 
 _log = structlog.get_logger("graphkeep.embedding")
 
@@ -47,6 +47,12 @@ async def open_chosen(
         with contextlib.suppress(ModelMissing):
             return await open_packaged()
         raise
+
+
+def stand_in(settings: EmbeddingSettings, recorded: EmbeddingDecision | None) -> str | None:
+    """The packaged model's name, where that was decided on under this setting."""
+    kept = recorded is not None and recorded.asked == settings.embedding and recorded.model == PACKAGED
+    return PACKAGED if kept else None
 
 
 def wanted(settings: EmbeddingSettings, model: Model) -> EmbeddingDecision:

@@ -12,8 +12,7 @@ import structlog
 
 from app.context import Deadline
 from app.embedding.batcher import Batcher
-from app.embedding.choosing import open_chosen, wanted
-from app.embedding.local import PACKAGED
+from app.embedding.choosing import open_chosen, stand_in, wanted
 from app.embedding.model import PASSAGE_RECIPE, EmbeddingIdentity, Model, ModelMissing
 from app.errors import CallError, EmbeddingUnavailable
 from app.settings import EmbeddingSettings
@@ -147,7 +146,7 @@ class Embedder:
             self._settle("no model yet: the index of vectors is being replaced; `graphkeep reembed` goes on with it")
             return
         kept = recorded is not None and recorded.asked == self._settings.embedding
-        packaged = PACKAGED if kept and recorded and recorded.model == PACKAGED else None
+        packaged = stand_in(self._settings, recorded)
         model = await open_chosen(self._settings, self._cache, recorded=packaged, kept=kept)
         ours = wanted(self._settings, model)
         try:
@@ -162,6 +161,10 @@ class Embedder:
                 )
                 return
             await ensure_vector_index(database, model.dimension)
+            if await decision(database.control) != stands:
+                await model.close()
+                self._settle("no model yet: another was decided on meanwhile")
+                return
         except BaseException:
             await model.close()
             raise

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.context import Deadline
-from app.errors import StartError
+from app.errors import Conflict, StartError
+from app.store.control.embedding import decision_in
 from app.store.control.schema import INDEXED, UNIQUE
 from app.store.database import Database
 from app.store.migrations import MIGRATIONS
@@ -128,6 +129,7 @@ async def ensure_vector_index(database: Database, dimension: int) -> None:
 
     Raises:
         ValueError: the engine has no index of that dimension.
+        Conflict: a model with vectors of another dimension is decided on; the index stays as it is.
         CallError: the database does not answer.
     """
     if not 1 <= dimension <= _LARGEST_DIMENSION:
@@ -136,6 +138,10 @@ async def ensure_vector_index(database: Database, dimension: int) -> None:
 
     async def work(writing: Writing) -> None:
         await writing.run(LOCK)
+        # Who opened its model for minutes may come with a decision that no longer stands, behind who made it anew.
+        stands = await decision_in(writing)
+        if stands is not None and stands.dimension != dimension:
+            raise Conflict("another embedding model was decided on meanwhile; the index of vectors stays as it is.")
         present = _vector_dimension(await database.control.read(INDEXES))
         if present != dimension:
             if present is not None:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from app.context import Deadline
+from app.embedding import provider
 from app.embedding.batcher import Batcher
 from app.embedding.local import PACKAGED, open_folder, open_named, open_packaged
 from app.embedding.model import ModelMissing
@@ -190,6 +191,32 @@ async def test_an_index_that_is_being_replaced_is_waited_for(undecided, tmp_path
     assert "being replaced" in embedder.state
     assert await vector_dimension(undecided) == 384
     await embedder.close()
+
+
+async def test_who_opened_a_model_while_another_was_decided_on_leaves_its_index_alone(undecided, tmp_path, monkeypatch):
+    """A hub's model takes minutes to open: a command can be through with everything meanwhile."""
+    await ensure_vector_index(undecided, 384)
+    await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 384, "1"))
+    opened = provider.open_chosen
+
+    async def slowly(*given, **more):
+        model = await opened(*given, **more)
+        await decide_anew(undecided.control, EmbeddingDecision("another", "another", decided, "1"))
+        await ensure_vector_index(undecided, decided)
+        return model
+
+    monkeypatch.setattr(provider, "open_chosen", slowly)
+    try:
+        for decided in (4, 384):
+            await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 384, "1"))
+            await ensure_vector_index(undecided, 384)
+            embedder = await started(undecided, tmp_path, embedding="offline")
+            assert await vector_dimension(undecided) == decided
+            assert (embedder.identity, embedder.state[:12]) == (None, "no model yet")
+            await embedder.close()
+    finally:
+        await undecided.control.write(lambda writing: writing.run(FORGET))
+        await ensure_vector_index(undecided, 384)
 
 
 class Gate:

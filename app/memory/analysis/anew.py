@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from app.context import Deadline, Scope
-from app.embedding.choosing import open_chosen, wanted
-from app.embedding.model import ModelMissing
+from app.embedding.choosing import open_chosen, stand_in, wanted
+from app.embedding.model import Model, ModelMissing
 from app.embedding.provider import FOLLOW_SECONDS, Embedder
 from app.errors import EmbeddingUnavailable, InvalidInput, Overloaded
 from app.memory.analysis.queries import COUNT_STALE
@@ -79,24 +79,23 @@ class Anew:
         """What a run would do.
 
         Raises:
-            InvalidInput: the setting names no model. EmbeddingUnavailable: its model cannot be had.
+            InvalidInput: the setting names no model. EmbeddingUnavailable: its model cannot be had, and none was
+                decided on in its place.
         """
         if self._settings.embedding == "none":
             raise InvalidInput("GRAPHKEEP_EMBEDDING is none, so there is no model to embed by. Nothing was changed.")
-        try:
-            model = await open_chosen(self._settings, self._folder / "models")
-        except ModelMissing as error:
-            raise EmbeddingUnavailable(f"The setting's model cannot be had: {error}. Nothing was changed.") from error
+        before = await decision(self._database.control)
+        model = await self._model(before)
         after = wanted(self._settings, model)
         await model.close()
-        return Outlook(await decision(self._database.control), after, *await without_vector(self._database, after.key))
+        return Outlook(before, after, *await without_vector(self._database, after.key))
 
     async def run(self, outlook: Outlook, *, shown: Shown, said: Said) -> Result:
         """Decide on the model of the outlook, and embed what has no vector of it.
 
         Raises:
-            EmbeddingUnavailable: the model is not there any more. CallError: the database does not answer. In each case
-                the next run goes on with what is left.
+            EmbeddingUnavailable: the model is not there any more. Conflict: another was decided on meanwhile.
+                CallError: the database does not answer. In each case the next run goes on with what is left.
         """
         control, after = self._database.control, outlook.after
         if outlook.before != after:
@@ -116,9 +115,24 @@ class Anew:
             await embedder.start(self._database)
             if embedder.identity is None or embedder.identity.key != after.key:
                 raise EmbeddingUnavailable(f"The model is not there any more: {embedder.state}. The next run goes on.")
-            return await self._rounds(embedder, after.key, outlook.due, shown)
+            result = await self._rounds(embedder, after.key, outlook.due, shown)
+            # A gateway of an older release may have made the index of its own model meanwhile.
+            await ensure_vector_index(self._database, after.dimension)
+            return result
         finally:
             await embedder.close()
+
+    async def _model(self, before: EmbeddingDecision | None) -> Model:
+        """The model of the setting, or while that cannot be had the one that stands in for it."""
+        cache, packaged = self._folder / "models", stand_in(self._settings, before)
+        try:
+            return await open_chosen(self._settings, cache)
+        except ModelMissing as error:
+            if packaged is None:
+                raise EmbeddingUnavailable(
+                    f"The setting's model cannot be had: {error}. Nothing was changed."
+                ) from error
+            return await open_chosen(self._settings, cache, recorded=packaged)
 
     async def _rounds(self, embedder: Embedder, recipe: str, due: int, shown: Shown) -> Result:
         run = _Run(self._database, embedder, recipe, due, shown)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
 
-__all__ = ["EmbeddingDecision", "decide", "decide_anew", "decision"]
+__all__ = ["EmbeddingDecision", "decide", "decide_anew", "decision", "decision_in"]
 
 READ = statement(
     "embedding.read_decision",
@@ -57,6 +57,12 @@ class EmbeddingDecision:
 async def decision(control: ControlSession) -> EmbeddingDecision | None:
     """The decision, or None while there is none."""
     rows = await control.read(READ)
+    return EmbeddingDecision(**rows[0]) if rows else None
+
+
+async def decision_in(writing: Writing) -> EmbeddingDecision | None:
+    """The decision as it stands while a control transaction goes on."""
+    rows = await writing.run(READ)
     return EmbeddingDecision(**rows[0]) if rows else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ from tests.memory.analysis.test_reembed import _vectors
 from tests.memory.conftest import Agent
 
 UNDECIDE = statement("test.anew_undecide", "MATCH (e:_Embedding) DELETE e", writes=True, control=True)
+UNEMBEDDED = statement(
+    "test.anew_unembedded",
+    "CREATE (n:Entity {tenant: $of, layer: '', id: 'ann', name: 'Ann', type: 'Person', embedding_of: 'old|384|1'})",
+    writes=True,
+    control=True,
+)
 OLD = EmbeddingDecision("offline", PACKAGED, 384, "1")
 NEW = "endpoint-m|4|1"
 
@@ -150,11 +157,26 @@ async def test_gateways_have_time_to_notice_before_the_index_is_replaced(
     await anew.run(await anew.outlook(), shown=lambda done, total: None, said=told.append)
     assert "gateway" in told[0]
     assert "4 dimensions" in told[1]
-    assert told[2] == (4, "endpoint-m")
+    assert told[2:] == [(4, "endpoint-m")] * 3, "before the first vector, as a gateway, and after the last"
 
 
 async def replaced_dimension(database: Database) -> int:
     return 4
+
+
+async def test_the_model_that_stands_in_for_a_hubs_embeds_while_that_cannot_be_had(
+    database: Database, tenants: list[Tenant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("app.embedding.local._QUIET_SECONDS", 1.0)
+    anew = Anew(database, settings_of(tmp_path, "some/model"), alone=True)
+    with pytest.raises(EmbeddingUnavailable, match="Nothing was changed"):
+        await anew.outlook()
+    await decide_anew(database.control, replace(OLD, asked="some/model"))
+    await database.control.write(lambda writing: writing.run(UNEMBEDDED, of=tenants[0].data))
+    outlook, done = await run(anew)
+    assert (outlook.changes, outlook.after.model, outlook.due) == (False, PACKAGED, 1)
+    assert done == Result(1, 0, failed=False)
 
 
 async def test_without_a_model_nothing_is_decided(database: Database, tenants: list[Tenant], tmp_path: Path) -> None:
