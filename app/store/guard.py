@@ -5,7 +5,8 @@ show other people's queries. So words outside strings, comments and back-ticked 
 must be fixed to records by itself: one of its nodes has a label (control labels, with a leading ``_``, are refused),
 and for one tenant alone says ``{tenant: $tenant}``; relationships never cross tenants. A variable that was bound before
 says so again: what is bound where is the engine's to know, and a guess at it could be led astray. Functions are those
-of a list, since some grow a text without an end that the engine's limits do not count.
+of a list, since some grow a text without an end that the engine's limits do not count. What makes a list is refused
+where the engine neither counts its memory nor looks at the clock; what UNWIND and collect make is counted.
 In doubt a query is refused, and the message says how to write it.
 """
 
@@ -29,13 +30,16 @@ _REFUSED: Final = words("SHOW TERMINATE CALL LOAD USE NEXT CYPHER EXPLAIN PROFIL
 _FUNCTIONS: Final = words(
     "ABS ALL ANY AVG BTRIM CEIL COALESCE COLLECT COUNT DATE DATETIME DURATION ELEMENTID ENDNODE EXISTS FLOOR HEAD "
     "ID ISEMPTY KEYS LABELS LAST LEFT LENGTH LOCALDATETIME LOCALTIME LTRIM MAX MIN NODES NONE PERCENTILECONT "
-    "PERCENTILEDISC POINT PROPERTIES RANGE RELATIONSHIPS REVERSE RIGHT ROUND RTRIM SIGN SINGLE SIZE SPLIT "
+    "PERCENTILEDISC POINT PROPERTIES RANGE RELATIONSHIPS REVERSE RIGHT ROUND RTRIM SIGN SINGLE SIZE "
     "STARTNODE STDEV STDEVP SUBSTRING SUM TAIL TIME TOBOOLEAN TOBOOLEANORNULL TOFLOAT TOFLOATORNULL TOINTEGER "
     "TOINTEGERORNULL TOLOWER TOSTRING TOSTRINGORNULL TOUPPER TRIM TYPE VALUETYPE"
 )
 _OF_FAMILIES: Final = words("DATE DATETIME DURATION LOCALDATETIME LOCALTIME POINT TIME VECTOR")
 _JOINS: Final = 8
 """Texts that a query may join: each join can double one."""
+_QUANTIFIERS: Final = words("ALL ANY NONE SINGLE")
+_LONGEST_RANGE: Final = 10_000
+_DIGITS: Final = 5
 _WRITING: Final = words("CREATE MERGE SET DELETE DETACH NODETACH REMOVE INSERT FOREACH DROP ALTER GRANT DENY REVOKE")
 _SUBQUERIES: Final = words("EXISTS COUNT COLLECT")
 _AFTER_PATTERN: Final = words("WHERE SEARCH USING")
@@ -78,6 +82,7 @@ def guarded(text: str, *, confined: bool) -> str:
         _check_names(tokens)
         _check_depth(tokens)
         _check_functions(tokens)
+        _check_lists(tokens)
         _Paths(confined=confined).query(tokens)
     except ValueError as error:
         raise _refusal(str(error)) from error
@@ -100,6 +105,8 @@ def _check_words(tokens: Sequence[Token]) -> None:
             raise _refusal(f"{token.upper} writes, and this tool only reads; a name that is spelt so needs back-ticks")
         if token.kind in {"word", "sign", "parameter"} and not token.text.isascii():
             raise _refusal("outside strings and back-ticks only ASCII characters are allowed")
+        if token.text == "=~":
+            raise _refusal("=~ can take longer than any deadline; use CONTAINS, STARTS WITH or ENDS WITH")
         if token.text == ";":
             raise _refusal("only one query at a time is allowed")
         if after is not None and after.text == "(" and (token.kind == "parameter" or token.text == "$"):
@@ -143,6 +150,29 @@ def _check_functions(tokens: Sequence[Token]) -> None:
         known = first.upper in _OF_FAMILIES if member else token.upper in _FUNCTIONS | _BEFORE | _PATH_FUNCTIONS
         if token.text.startswith("`") or not known:
             raise _refusal(f"the function {token.text} is not among those that may be called here")
+
+
+def _check_lists(tokens: Sequence[Token]) -> None:
+    """No list is made or gone through without an end: the engine neither counts that nor stops it."""
+    for place, (token, after) in enumerate(pairwise(tokens)):
+        third = tokens[place + 2] if place + 2 < len(tokens) else None
+        if token.text == "[" and token.kind == "sign" and after.is_name() and third is not None and third.upper == "IN":
+            raise _refusal("[x IN list …] is not allowed; use UNWIND list AS x, and collect() to have a list again")
+        if after.text != "(" or after.kind != "sign":
+            continue
+        if token.upper in _QUANTIFIERS | {"RANGE"}:
+            inside = tokens[place + 2 : closing(tokens, place + 1)]
+            if token.upper == "RANGE" and not all(map(_is_bound, inside)):
+                raise _refusal(f"range() takes whole numbers up to {_LONGEST_RANGE} that stand in the query itself")
+            if sum(each.upper == "IN" for each in inside) > 1:
+                raise _refusal(f"inside {token.text}() there can be only the IN of its own list; use UNWIND and WHERE")
+
+
+def _is_bound(token: Token) -> bool:
+    """Whether this may stand among the arguments of ``range``."""
+    if token.kind == "number":
+        return token.text.isdecimal() and len(token.text) <= _DIGITS and int(token.text) <= _LONGEST_RANGE
+    return token.kind == "sign" and token.text in {",", "-"}
 
 
 class _Paths:

@@ -162,8 +162,9 @@ ANALYSIS: Final = (
             "Operators only: run one reading Cypher query over memory records of every tenant, or of the one that "
             "`tenant` names. Records are (:Entity {tenant, layer, id, name, type, …}) and their relations with "
             "weight, valid_at, invalid_at. Each path needs a node with a label (with `tenant`: and the map "
-            "{tenant: $tenant}). SHOW, CALL, LOAD CSV, USE, TERMINATE, EXPLAIN, reduce and all that writes is "
-            "refused; 5 seconds; at most `limit` rows. What was read stands in the audit of the tenants concerned."
+            "{tenant: $tenant}). SHOW, CALL, LOAD CSV, USE, TERMINATE, EXPLAIN, reduce, split, =~, [x IN list | …] "
+            "(use UNWIND and collect) and all that writes is refused; 5 seconds; at most `limit` rows. What was read "
+            "stands in the audit of the tenants concerned."
         ),
         toolset="memory",
         input=CypherInput,
