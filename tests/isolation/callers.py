@@ -93,6 +93,10 @@ HELD: Final = "(as answered last)"
 """In the place of a lease: the one that the caller was handed last."""
 
 
+PUBLISHED: Final = "https://published.example"
+"""In the place of the host whose documents are fetched: only the gate knows its port."""
+
+
 class Leases:
     """What callers were handed: only the answers know it."""
 
@@ -112,9 +116,10 @@ class Leases:
 class Gate:
     """The dispatcher of a gateway without its listeners."""
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher, ingest: IngestService) -> None:
+    def __init__(self, registry: Registry, dispatcher: Dispatcher, ingest: IngestService, published: str) -> None:
         self.registry = registry
         self.ingest = ingest
+        self._published = published
         self._dispatcher = dispatcher
         self._leases = Leases()
 
@@ -134,7 +139,10 @@ class Gate:
         """One call. Our own faults are no answer: they fail the test."""
         if tool == UPLOAD:
             return await self.upload(caller, **arguments)
-        envelope = Envelope("tools/call", id=1, tool=tool, arguments=self._leases.given(caller, arguments))
+        given = self._leases.given(caller, arguments)
+        if "url" in given:
+            given = {**given, "url": given["url"].replace(PUBLISHED, self._published)}
+        envelope = Envelope("tools/call", id=1, tool=tool, arguments=given)
         answer = await self._dispatcher.call(envelope, caller.context(tool), silent)
         payload = orjson.loads(answer.text)
         assert payload.get("reason") not in {"internal_error", "deadline_exceeded", "database_unavailable"}, payload

@@ -19,12 +19,14 @@ from app.ingest.service import IngestService
 from app.memory.service import MemoryService
 from app.protocol.dispatch import Dispatcher
 from app.protocol.registry import Registry
-from app.settings import EmbeddingSettings, RunSettings, Settings
+from app.settings import EmbeddingSettings, IngestSettings, RunSettings, Settings
 from app.store.database import Database
 from app.store.schema import ensure_vector_index
-from tests.isolation.callers import Gate
+from tests.isolation.callers import PUBLISHED, Gate
 from tests.isolation.recipes import CELLS, GUESSED, HIDDEN_CELLS
+from tests.isolation.sent import PAGE
 from tests.isolation.world import Worlds, build
+from tests.oauth.publisher import Publisher, publishing
 
 HOME = tempfile.TemporaryDirectory(prefix="graphkeep-isolation-")
 """Where the tenants of the harness have their files."""
@@ -71,20 +73,41 @@ def remembering(packaged_model: Any) -> Remembering:
     return Remembering(packaged_model)
 
 
-async def open_gate(registry: Registry, database: Database, embedder: Any) -> tuple[Gate, MemoryService]:
+@pytest_asyncio.fixture(scope="session")
+async def published(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Publisher]:
+    """The host whose documents are fetched."""
+    async with publishing(tmp_path_factory.mktemp("published")) as opened:
+        path = PAGE.removeprefix(PUBLISHED)
+        opened.documents[path], opened.types[path] = "# A page that is there for everyone", "text/markdown"
+        yield opened
+
+
+async def open_gate(
+    registry: Registry, database: Database, embedder: Any, published: Publisher
+) -> tuple[Gate, MemoryService]:
     """A gate whose toolsets search with ``embedder``; the service is the caller's to close."""
     await ensure_vector_index(database, 384)
-    chosen = Settings(run=RunSettings(home=Path(HOME.name)), embedding=EmbeddingSettings(embedding="none"))
+    chosen = Settings(
+        run=RunSettings(home=Path(HOME.name)),
+        embedding=EmbeddingSettings(embedding="none"),
+        ingest=IngestSettings(ingest_urls=True, ingest_url_hosts=(published.host,)),
+    )
     memory = MemoryService(database, embedder, chosen)
     ingest = IngestService(database, chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(published.authority))
+        await ingest._fetching._asking._authorities()  # read once: other tests trust their own
     services = {"memory": memory, "ingest": ingest}
     assert {tool.toolset for tool in registry} <= set(services), "the harness has no service for a toolset"
-    return Gate(registry, Dispatcher(registry, services, check_results=True), ingest), memory  # type: ignore[arg-type]
+    dispatcher = Dispatcher(registry, services, check_results=True)  # type: ignore[arg-type]
+    return Gate(registry, dispatcher, ingest, published.url("")), memory
 
 
 @pytest_asyncio.fixture(scope="session")
-async def gate(registry: Registry, database: Database, remembering: Remembering) -> AsyncIterator[Gate]:
-    made, memory = await open_gate(registry, database, remembering)
+async def gate(
+    registry: Registry, database: Database, remembering: Remembering, published: Publisher
+) -> AsyncIterator[Gate]:
+    made, memory = await open_gate(registry, database, remembering, published)
     yield made
     await memory.close()
 

@@ -153,6 +153,7 @@ RULES: Final[Mapping[int, Rule]] = {
             "tests/isolation/test_gateway.py::"
             "test_an_upload_of_another_tenant_or_layer_is_answered_like_one_that_never_was",
             "tests/isolation/test_gateway.py::test_an_export_is_there_only_for_who_made_it_and_may_read_all_of_it",
+            f"{_CELLS}test_an_export_under_way_elsewhere_is_answered_like_one_that_never_was",
             f"{_MOVING}test_export.py::test_only_ones_own_older_exports_of_readable_layers_are_counted_and_pruned",
             f"{_MOVING}test_export.py::test_a_file_is_found_only_by_who_made_it_and_may_read_all_of_it",
         ),

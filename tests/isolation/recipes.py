@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.isolation.callers import HELD
-from tests.isolation.sent import SECOND, TALK
+from tests.isolation.callers import HELD, PUBLISHED
+from tests.isolation.sent import PAGE, SECOND, TALK, THIRD
 from tests.isolation.world import OF_LAYER_B, OF_OTHER_TENANT, TOLD
 
 
@@ -328,6 +328,8 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
                 "idempotency_key": f"once {aim.subject}",
             },
         ),
+        Recipe("an address that others had fetched", lambda aim: {"action": "queue", "url": PAGE}),
+        Recipe("an address of nothing", lambda aim: {"action": "queue", "url": f"{PUBLISHED}/{aim.subject}.md"}),
         Recipe("a path", lambda aim: {"action": "queue", "file_path": f"/home/{aim.subject}.md"}),
         Recipe("a folder in the name", lambda aim: {"action": "queue", "file_name": "../x.md", "content": "x"}),
         Recipe("claim", lambda aim: {"action": "claim"}),
@@ -343,10 +345,11 @@ RECIPES: Final[Mapping[str, Sequence[Recipe]]] = {
     ),
     "graph_read_transcript": (
         Recipe("that everyone has", lambda aim: {"session_id": TALK}),
-        Recipe("in pages", lambda aim: {"session_id": TALK, "limit": 1}),
-        Recipe("from a moment on", lambda aim: {"session_id": TALK, "since": "2026-01-01T00:00:00Z"}),
-        Recipe("by a path", lambda aim: {"file_path": f"/home/qzx/{TALK}.jsonl", "text_only": False}),
+        Recipe("in pages", lambda aim: {"session_id": THIRD, "limit": 1}),
+        Recipe("from a moment on", lambda aim: {"session_id": THIRD, "since": "2026-01-01T00:00:00Z"}),
+        Recipe("by a path", lambda aim: {"file_path": f"/home/qzx/{THIRD}.jsonl", "text_only": False}),
         Recipe("of layers alone", lambda aim: {"session_id": SECOND}),
+        Recipe("a made-up id", lambda aim: {"id": aim.subject[:64]}),
         Recipe("of a made-up session", lambda aim: {"session_id": aim.subject}),
         Recipe("outside", lambda aim: {"file_path": f"../../{aim.subject}/../../etc/passwd"}),
         Recipe("a layer not granted", lambda aim: {"session_id": TALK, "layers": ["b"]}),

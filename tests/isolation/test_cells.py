@@ -8,6 +8,7 @@ import pytest
 
 from app.cli.toolsets import every_tool
 from app.protocol.registry import Registry
+from app.store.control.exporting import ExportJobs, new_export_id
 from app.store.database import Database
 from tests.isolation.callers import Caller, Gate, Reply, steady
 from tests.isolation.recipes import CELLS, GUESSED, HIDDEN_CELLS, OWN, RECIPES, Aim
@@ -106,6 +107,27 @@ async def test_an_operators_tool_is_refused_alike_in_every_cell(gate: Gate, worl
                     assert (reply.failed, reply.payload["reason"]) == (True, "forbidden"), f"{cell}, {caller.name}"
                     refusals.add(reply.text)
     assert len(refusals) == 1
+
+
+async def test_an_export_under_way_elsewhere_is_answered_like_one_that_never_was(
+    gate: Gate, worlds: Worlds, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id is known, and the person is the same: another tenant's, one of a layer out of reach, another person's."""
+    monkeypatch.setattr("app.memory.moving.underway._WAIT_SECONDS", 0.01)
+    jobs, caller = ExportJobs(database.control), WRITERS[0].of(worlds.crowded)
+    stands = {"records": 0, "node_count": 0, "edge_count": 0, "label": "qzx"}
+    made_up = await gate.ask(caller, "graph_export", {"export_id": new_export_id()})
+    assert made_up.payload["reason"] == "not_found"
+    for tenant, subject, layer in (
+        (worlds.foreign, "us-writer", ""),
+        (worlds.crowded, "us-writer", "b"),
+        (worlds.crowded, "us-wide", ""),
+    ):
+        elsewhere = new_export_id()
+        await jobs.begin(elsewhere, tenant=tenant, subject=subject, layers=["", layer], answer=stands)
+        assert await jobs.find(elsewhere, tenant, subject)
+        assert (await gate.ask(caller, "graph_export", {"export_id": elsewhere})).text == made_up.text
+        await jobs.failed(elsewhere, "", "over")
 
 
 @pytest.mark.parametrize("tool", WRITES)

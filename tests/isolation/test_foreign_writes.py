@@ -24,6 +24,7 @@ from tests.isolation.callers import Caller, Gate, steady
 from tests.isolation.conftest import open_gate
 from tests.isolation.recipes import OWN, RECIPES
 from tests.isolation.world import TOLD
+from tests.oauth.publisher import Publisher
 
 READS = [tool.name for tool in every_tool() if tool.read_only and not tool.operators_only]
 
@@ -172,9 +173,9 @@ def _exact(embedder: Pointed, stored: Sequence[Sequence[float]]) -> dict[str, se
 
 
 @pytest_asyncio.fixture(scope="module")
-async def pointed(registry: Registry, database: Database) -> AsyncIterator[tuple[Gate, Pointed]]:
+async def pointed(registry: Registry, database: Database, published: Publisher) -> AsyncIterator[tuple[Gate, Pointed]]:
     embedder = Pointed()
-    gate, memory = await open_gate(registry, database, embedder)
+    gate, memory = await open_gate(registry, database, embedder, published)
     yield gate, embedder
     await memory.close()
 

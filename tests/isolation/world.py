@@ -209,8 +209,9 @@ def _hidden(caller: Caller, mark: str) -> list[Step]:
 HIDDEN: dict[str, Sequence[Step]] = {
     "memory": (*_hidden(IN_B, "b"), *_hidden(IN_C, "c")),
     "ingest": (*sent.hidden(IN_B, "b"), *sent.hidden(IN_C, "c")),
+    "addresses": (sent.fetched(IN_B, "b"), sent.fetched(IN_C, "c")),
 }
-"""What the tenant's other layers hold, by toolset."""
+"""What the tenant's other layers hold, by toolset; and what came from addresses, where the gateway fetches."""
 
 FOREIGN: dict[str, Sequence[Step]] = {
     "memory": (
@@ -225,8 +226,9 @@ FOREIGN: dict[str, Sequence[Step]] = {
         *sent.hidden(IN_B, "v"),
         *VISIBLE["ingest"],
     ),
+    "addresses": (sent.fetched(WIDE, "t"), sent.fetched(IN_A, "u"), sent.fetched(IN_B, "v")),
 }
-"""What the other tenant holds, by toolset: in the layers of the same names too, by the same people."""
+"""What the other tenant holds, likewise: in the layers of the same names too, by the same people."""
 
 
 @dataclass(frozen=True)
