@@ -21,6 +21,7 @@ from app.edge.context import Stage, through
 from app.edge.gate import Gate
 from app.edge.health import Check, Finding, Health
 from app.edge.lifespan import Application, beside
+from app.edge.lobby import Lobby
 from app.edge.methods import PostOnly
 from app.edge.routes import Routes, pages
 from app.edge.selftest import SelfTest
@@ -132,7 +133,7 @@ def create_app(settings: Settings | None = None) -> Application[Services]:
             to=Routes(
                 {"/mcp": mcp, PENDING: waiting, "/healthz": health, "/readyz": health},
                 below={PREFIX: ingest, EXPORTS: exports},
-                otherwise=oauth,
+                otherwise=Lobby(oauth, room=max(1, chosen.limits.open_requests // 4)),
             ),
         )
 

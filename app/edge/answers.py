@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.edge.context import CONTEXT
 
-__all__ = ["json_answer", "not_found", "problem"]
+__all__ = ["json_answer", "not_found", "overloaded", "problem"]
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -50,6 +50,12 @@ def problem(
         return Response(text, status, {"cache-control": "no-store", **(headers or {})}, media_type="text/html")
     body = {"ok": False, "reason": reason, "message": message, "retryable": retryable, "request_id": request_id, **more}
     return json_answer(status, body, headers)
+
+
+def overloaded(scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
+    """Too much is under way."""
+    message = "The gateway has too much under way; nothing was done. Try again shortly."
+    return problem(scope, 503, "overloaded", message, headers={"retry-after": "1", **(headers or {})}, retryable=True)
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -34,6 +34,9 @@ class BodyRefused(Exception):
 
 SECONDS: Final = 20.0
 
+IDLE_SECONDS: Final = 30.0
+"""How long a body may pause: a file may be large and a line slow, but who sends nothing holds no slot."""
+
 
 class BodyLimit:
     """``limit_of(scope)`` is the largest body in bytes, ``seconds_of(scope)`` the time for it, from the first read."""
@@ -106,11 +109,15 @@ class _Body:
     async def _in_time(self) -> Message:
         now = time.monotonic()
         self._until = self._until or now + self._seconds
+        left = self._until - now
         try:
-            async with asyncio.timeout(self._until - now):
+            async with asyncio.timeout(min(left, IDLE_SECONDS)):
                 return await self._receive()
         except TimeoutError:
-            message = f"The body did not arrive within {self._seconds:g} s; nothing was done."
+            slow = (
+                f"did not arrive within {self._seconds:g} s" if left <= IDLE_SECONDS else f"paused {IDLE_SECONDS:g} s"
+            )
+            message = f"The body {slow}; nothing was done, but what came of an upload in parts is kept."
             raise self._refusal(BodyRefused(408, "body_too_slow", message)) from None
 
     def _refusal(self, refused: BodyRefused) -> BodyRefused:

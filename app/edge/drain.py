@@ -7,9 +7,11 @@ client that hung up (a read stops; a write past its commit point completes).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.edge.answers import problem
@@ -120,7 +122,8 @@ class InFlight:
 
         self._drain.enter(request)
         try:
-            await self.app(scope, request.receive, watched)
+            with contextlib.suppress(ClientDisconnect):  # nobody is there to be told, or we hung up
+                await self.app(scope, request.receive, watched)
             if request.over.is_set() and not request.started:
                 await problem(scope, 503, "stopping", STOPPING, headers=CLOSING, retryable=True)(scope, receive, send)
         finally:

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Scope
+from starlette.types import Scope
 
 from app.edge.access_log import AccessLog
 from app.edge.admission import Admission, LoopLag
-from app.edge.answers import problem
+from app.edge.answers import overloaded
 from app.edge.body_limit import SECONDS, BodyLimit
 from app.edge.context import Stage
 from app.edge.drain import Drain, InFlight
@@ -34,6 +34,9 @@ INGEST_BODY: Final = 6 * 1024 * 1024
 
 FORM_BYTES: Final = 1024 * 1024
 """What a form may have around its files."""
+
+PAGE_SECONDS: Final = 5.0
+"""For the body of a form or a request to the authorization server: small, and from whoever comes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
             Admission,
             open_requests=limits.open_requests,
             lag=instruments.lag,
-            refuse=_busy,
+            refuse=overloaded,
             exempt=PROBES,
             patient=PATIENT,
         ),
@@ -82,23 +85,25 @@ def edge(settings: Settings, instruments: Instruments) -> tuple[Stage, ...]:
     )
 
 
-def _busy(scope: Scope) -> ASGIApp:
-    message = "The gateway has too much under way; nothing was done. Try again shortly."
-    return problem(scope, 503, "overloaded", message, headers={"retry-after": "1"}, retryable=True)
-
-
 def _body_seconds(settings: Settings, scope: Scope) -> float:
-    return settings.ingest.upload_seconds if _is_upload(scope) else SECONDS
+    if _is_upload(scope):
+        return settings.ingest.upload_seconds
+    return SECONDS if _is_mcp(scope) else PAGE_SECONDS
 
 
 def _is_upload(scope: Scope) -> bool:
     return f"{scope['path']}/".startswith("/ingest/")
 
 
+def _is_mcp(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path.rstrip("/") == "/mcp"
+
+
 def _largest_body(settings: Settings, scope: Scope) -> int:
     if _is_upload(scope):
         return settings.ingest.ingest_file_bytes + FORM_BYTES
-    if scope["path"].rstrip("/") != "/mcp":
+    if not _is_mcp(scope):
         return settings.edge.oauth_body_limit
     if Headers(scope=scope).get("mcp-name") == "graph_ingest":
         return max(settings.edge.body_limit, INGEST_BODY)

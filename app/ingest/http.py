@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,7 +52,7 @@ class UploadTool:
         self._tool = tool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Go on, unless the role can never upload. Who hung up is told nothing.
+        """Go on, unless the role can never upload.
 
         Raises:
             Forbidden: it cannot.
@@ -61,8 +60,7 @@ class UploadTool:
         context = context_of(scope)
         if context.principal is not None:
             refuse_unreachable(self._tool, context.principal)
-        with contextlib.suppress(ClientDisconnect):
-            await self.app(with_context(scope, context.calling(self._tool.name)), receive, send)
+        await self.app(with_context(scope, context.calling(self._tool.name)), receive, send)
 
 
 def raised(scope: Scope, error: CallError, tool: Tool | None = None) -> ASGIApp:

@@ -45,7 +45,13 @@ class Limits:
             # A tenant that only waits must not use up the requests that may be open.
             queue=max(1, settings.open_requests // 4),
         )
-        # An upload waits for its sender, not for the database: it takes no call's place.
+        # An upload waits for its sender, not for the database: it takes no call's place, nor one sender all places.
+        self.senders = Bulkhead(
+            slots=dict.fromkeys(Kind, max(1, uploads // 2)),
+            total=settings.open_requests,
+            wait=settings.queue_seconds,
+            queue=max(1, settings.open_requests // 16),
+        )
         self.uploads = Bulkhead(
             slots=dict.fromkeys(Kind, uploads),
             total=max(uploads, settings.open_requests // 8),
@@ -85,10 +91,14 @@ class Limits:
         Raises:
             RateLimited: the bucket is empty. Overloaded: no slot became free in time.
         """
-        if context.principal is None:
+        principal = context.principal
+        if principal is None:
             raise InternalError("an upload reached the limits without a principal")
-        await self._spend(context.principal, tool)
-        async with self.uploads.slot(context.principal.tenant, Kind.WRITE):
+        await self._spend(principal, tool)
+        async with (
+            self.senders.slot(f"{principal.tenant}\0{principal.subject}", Kind.WRITE),
+            self.uploads.slot(principal.tenant, Kind.WRITE),
+        ):
             yield
 
     @asynccontextmanager

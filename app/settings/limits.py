@@ -27,7 +27,10 @@ class LimitSettings(Configured, Room):
     )
     queue_seconds: float = Field(default=1.0, ge=0, description="Longest wait for a free slot, seconds.")
     open_requests: int = Field(
-        default=1000, ge=1, description="Requests under way in one process before new ones are refused."
+        default=1000,
+        ge=1,
+        description="Requests under way in one process before new ones are refused; a quarter of them may be for "
+        "pages, sign-in and tokens.",
     )
     read_seconds: float = Field(default=15, gt=0, description="Deadline of a read, seconds.")
     semantic_seconds: float = Field(default=30, gt=0, description="Deadline of a semantic search, seconds.")

@@ -33,7 +33,9 @@ class IngestSettings(Room):
         "their port not 443. Default: none.",
     )
     upload_seconds: float = Field(default=600, gt=0, description="Longest time that one upload may take, seconds.")
-    concurrent_uploads: int = Field(default=4, ge=1, description="Uploads of one tenant under way at once.")
+    concurrent_uploads: int = Field(
+        default=4, ge=1, description="Uploads of one tenant under way at once; one person may have half of them."
+    )
     upload_days: float = Field(default=7, gt=0, description="Days that an upload is kept after its last byte.")
     convert_seconds: float = Field(default=120, gt=0, description="Longest conversion of one document, seconds.")
     convert_megabytes: int = Field(default=2048, ge=512, description="Address space of the converter, MiB.")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from app.edge import stages
+from app.edge import body_limit, stages
 from tests.edge.conftest import Serve, body_of
 
 
@@ -70,13 +70,34 @@ async def test_an_app_that_swallows_the_interruption_cannot_answer_over_it(serve
         assert (await client.post("/mcp", content=chunks(70))).status_code == 413
 
 
-async def test_a_body_that_trickles_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "SECONDS", 0.3)
+@pytest.mark.parametrize(("path", "limit"), [("/mcp", "SECONDS"), ("/token", "PAGE_SECONDS")])
+async def test_a_body_that_trickles_is_given_up(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str, limit: str
+) -> None:
+    monkeypatch.setattr(stages, limit, 0.3)
     async with serve(reads) as server:
         reader, writer = await server.raw()
-        writer.write(f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 100\r\n\r\nx".encode())
+        writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 9\r\n\r\nx".encode())
         assert b" 408 " in await asyncio.wait_for(reader.readline(), 5)
         writer.close()
+
+
+async def test_an_upload_may_take_long_but_not_pause(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_limit, "IDLE_SECONDS", 0.3)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b"x"
+            await asyncio.sleep(0.1)
+
+    async with serve(reads) as server, server.client() as client:
+        assert body_of(await client.put("/ingest/x.md", content=slowly())) == {"size": 4}
+        reader, writer = await server.raw()
+        writer.write(f"PUT /ingest/x HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 9\r\n\r\nx".encode())
+        answer = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    assert b" 408 " in answer.splitlines()[0]
+    assert b"paused" in answer
 
 
 async def test_an_app_that_never_reads_is_not_held_to_the_body(serve: Serve) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import httpx2
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -26,10 +26,7 @@ async def echo_or_stream(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/events":
         await stream(scope, receive, send)
         return
-    try:
-        body = await Request(scope, receive).body()
-    except ClientDisconnect:
-        return
+    body = await Request(scope, receive).body()
     await asyncio.sleep(0.01)
     await JSONResponse({"said": body.decode()})(scope, receive, send)
 

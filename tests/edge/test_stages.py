@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,12 +10,13 @@ from dataclasses import replace
 import orjson
 import pytest
 import structlog
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from app.edge import logs
 from app.edge.context import context_of, with_context
-from tests.edge.conftest import Serve, body_of
+from tests.edge.conftest import Serve, body_of, until
 from tests.identity import a_principal
 
 
@@ -205,6 +207,29 @@ async def test_an_unexpected_error_answers_500_with_the_request_id_and_nothing_o
     assert faults[0]["error"] == "RuntimeError"
     assert (faults[0]["request_id"], faults[0]["tenant"]) == (body["request_id"], caller.tenant)
     assert any(":broken" in frame for frame in faults[0]["frames"])
+
+
+async def test_who_hangs_up_in_the_middle_of_a_body_is_no_error_of_ours(
+    serve: Serve, log_lines: Callable[[], str]
+) -> None:
+    over = asyncio.Event()
+
+    async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await Request(scope, receive).body()
+        finally:
+            over.set()
+
+    async with serve(reads) as server:
+        _, writer = await server.raw()
+        writer.write(f"POST /token HTTP/1.1\r\nHost: localhost:{server.port}\r\nContent-Length: 9\r\n\r\nx".encode())
+        await until(lambda: len(server.instruments.drain) == 1)
+        writer.close()
+        await asyncio.wait_for(over.wait(), 5)
+        await until(lambda: len(server.instruments.drain) == 0)
+    lines = [orjson.loads(line) for line in log_lines().splitlines()]
+    assert [(line["level"], line["status"]) for line in lines if line.get("path") == "/token"] == [("info", 0)]
+    assert not [line for line in lines if line["level"] in {"warning", "error", "critical"}]
 
 
 async def test_one_line_a_request_is_logged_without_query_body_or_token(

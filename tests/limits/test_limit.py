@@ -64,7 +64,7 @@ def signed_in(app: ASGIApp) -> ASGIApp:
     async def stage(scope: Scope, receive: Receive, send: Send) -> None:
         said = {name.decode(): value.decode() for name, value in scope["headers"]}
         principal = Principal(
-            subject="s",
+            subject=said.get("x-subject", "s"),
             client=said.get("x-client", "c"),
             tenant=said.get("x-tenant", "t"),
             tenant_name="home",
