@@ -1,4 +1,4 @@
-"""Removing what has expired, beside the calls: idempotency keys, undo records, revocations, old runs."""
+"""Removing what has expired or is too much, beside the calls: idempotency keys, undo records, revocations, old runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from app.store.control.run_events import RunEvents
 from app.store.control.runs import RunStore
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
+from app.store.trimming import trim
 
 __all__ = ["keep_swept", "sweep", "sweep_changes"]
 
@@ -86,4 +87,5 @@ async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
             now = int(time.time() * 1000)
             await RunStore(control).sweep(now - _RUNS_KEPT)
             await RunEvents(control).sweep(now - _REPORTS_KEPT)
+            await trim(control)
         await asyncio.sleep(every)
