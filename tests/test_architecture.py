@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,17 @@ def test_imports_run_in_one_direction():
     linter = Path(sys.executable).parent / "lint-imports"
     run = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize("package", ["memory", "ingest", "oauth", "store"])
+def test_no_two_rooms_of_a_package_import_each_other(package: str) -> None:
+    rooms: dict[str, set[str]] = {}
+    for path in (APP / package).glob("*/**/*.py"):
+        room = path.relative_to(APP / package).parts[0]
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        used = {name.split(".")[2] for name in imported(tree) if name.startswith(f"app.{package}.")}
+        rooms.setdefault(room, set()).update(used - {room})
+    TopologicalSorter({room: used & rooms.keys() for room, used in rooms.items()}).prepare()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

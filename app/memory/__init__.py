@@ -1,8 +1,8 @@
 """The memory toolset: entities and weighted, bi-temporal relations, learnt from conversations.
 
-The modules here keep and find: ``relate`` (with ``plan``, ``resolving``, ``compose``, ``timeline``, ``report``),
-``traverse`` and ``ranking`` (graph_query), ``find`` (graph_search), ``catalogue`` (graph_entities), ``stats``. Each
-room holds its tools beside what they do:
+The modules here keep and find: ``relate`` (with ``plan``, ``resolving``, ``compose``, ``timeline``, ``report``,
+``evidence``), ``traverse`` and ``ranking`` (graph_query), ``find`` (graph_search), ``catalogue`` (graph_entities),
+``stats``. Each room holds its tools beside what they do:
 
 * ``changing``: boost and weaken, contradictions and how they are decided
 * ``fading``: decay; ``removing``: prune and delete; ``undoing``: taking such changes back

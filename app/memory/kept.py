@@ -36,8 +36,6 @@ class _Reading:
     """Commits that had ended when the reading began: one that ends later may not be in it."""
     until: float
     size: int
-    mark: str | None
-    """What the database held before the reading began, where that was asked."""
 
 
 class Kept:
@@ -52,24 +50,18 @@ class Kept:
         self._size = 0
         self._sweep: asyncio.TimerHandle | None = None
 
-    def reader(self, session: TenantSession, *, exact: bool = False) -> Reader:
-        """Reads as ``session.read`` does, and asks the database only where something may have changed.
-
-        With ``exact`` it asks the database each time whether anybody has committed anything, which takes a millisecond:
-        then what another gateway wrote is seen at once too.
-        """
+    def reader(self, session: TenantSession) -> Reader:
+        """Reads as ``session.read`` does, and asks the database only where something may have changed."""
 
         async def read(statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
             scope = session.scope
             key = repr((scope.tenant, scope.layers, statement.name, sorted(parameters.items())))
-            mark = await session.committed() if exact else None
             known = self._readings.get(key)
-            old = known is None or known.commits != session.commits or known.until < time.monotonic()
-            if known is None or old or (exact and known.mark != mark):
+            if known is None or known.commits != session.commits or known.until < time.monotonic():
                 commits = session.commits
                 rows = await session.read(statement, **parameters)
                 size = len(key) + len(orjson.dumps(rows))
-                known = _Reading(rows, commits, time.monotonic() + LONGEST_SECONDS, size, mark)
+                known = _Reading(rows, commits, time.monotonic() + LONGEST_SECONDS, size)
             self._keep(key, known)
             return known.rows
 

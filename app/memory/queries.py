@@ -15,6 +15,7 @@ __all__ = [
     "AFFINITY",
     "DETAILS",
     "ENTITY",
+    "EVIDENCE",
     "EXPANSION",
     "LOCK",
     "LOCK_COPIES",
@@ -22,6 +23,7 @@ __all__ = [
     "PAGE",
     "PICKED",
     "READ_ENDS",
+    "SEARCHED",
     "WIDE_NEIGHBOURHOOD",
     "WRITE",
 ]
@@ -357,6 +359,34 @@ LOCK_COPIES: Final = statement(
     WITH n ORDER BY n.id, n.layer
     REMOVE n.target
     RETURN count(n) AS locked
+    """,
+    writes=True,
+)
+
+# The searchable evidence of an entity is that of its relations, the newest first (partition rule 13).
+EVIDENCE: Final = statement(
+    "memory.read_evidence",
+    """
+    UNWIND $ids AS id
+    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
+    CALL (n) {
+      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
+      WITH r ORDER BY r.last_confirmed DESC, type(r), startNode(r).id, endNode(r).id
+      RETURN collect(r.evidence)[..$most] AS evidence
+    }
+    RETURN n.layer AS layer, evidence, [k IN keys(n)
+      WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
+        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]] AS properties
+    """,
+)
+
+SEARCHED: Final = statement(
+    "memory.write_searched",
+    """
+    UNWIND $searched AS row
+    MATCH (n:Entity {tenant: $tenant, id: row.id}) WHERE n.layer IN $writable AND n.layer = row.layer
+    SET n += row.fields
+    RETURN count(n) AS written
     """,
     writes=True,
 )

@@ -26,13 +26,13 @@ from app.memory.compose import (
     stored_entity,
     stored_relation,
 )
+from app.memory.evidence import Searched, evidence_notes
 from app.memory.plan import plan_of
 from app.memory.queries import LOCK, WRITE
 from app.memory.report import Step, report
 from app.memory.resolving import Work, resolved, writing_scope
 from app.memory.schemas import RelateInput
 from app.memory.timeline import SINGLE_VALUED, Relation, Triple, assert_relation
-from app.memory.undoing.evidence import Searched, evidence_notes
 from app.memory.vectors import NO_VECTOR, Vectors
 from app.settings import MemorySettings
 from app.store.database import Database, Idempotency, Writing

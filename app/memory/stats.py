@@ -9,7 +9,7 @@ from typing import Any
 
 from app.contract import Call
 from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
-from app.memory.kept import Kept, Reader
+from app.memory.kept import Reader
 from app.memory.pending import pending
 from app.store.database import Database
 from app.store.schema import VERSION
@@ -17,7 +17,7 @@ from app.store.schema import VERSION
 __all__ = ["figures", "figures_since", "stats"]
 
 
-async def stats(database: Database, kept: Kept, call: Call) -> Mapping[str, Any]:
+async def stats(database: Database, call: Call) -> Mapping[str, Any]:
     """Answer ``graph_stats``.
 
     Raises:
@@ -26,7 +26,7 @@ async def stats(database: Database, kept: Kept, call: Call) -> Mapping[str, Any]
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     waiting = asyncio.create_task(pending(database.control.until(call.deadline, call.request_id), call.scope))
     try:
-        held = await figures(kept.reader(session, exact=True), len(session.scope.layers))
+        held = await figures(session.read, len(session.scope.layers))
         work = await waiting
     finally:
         waiting.cancel()

@@ -6,7 +6,8 @@ The rules for a tenant's statement:
   (``n.tenant = $tenant AND n.layer IN $layers``), or names a variable that was bound so before. ``layer`` may also
   equal the layer of a bound variable. In expressions only a map or a bound variable counts.
 * ``COUNT { (n)--() }`` of a bound ``n`` may stand: its degree, which the engine keeps with it and reads no other node
-  for.
+  for. It is the number of its relations only while entities alone are linked, and within a partition; once another kind
+  of record hangs on entities, it is no more than an upper bound (the tests of statements tell when).
 * What an index procedure yields counts as an unbound node until its clause's conditions bind it.
 * What is created or merged carries both in its map; ends of a created relationship lie in one partition.
 * SET, REMOVE and DELETE touch only what was bound through ``$layer`` or ``$writable``; tenant and layer never change.

@@ -81,17 +81,7 @@ class Execution:
             DatabaseUnavailable: the database does not answer.
             Overloaded: the database has no room for it.
         """
-        return await self._single(
-            statement.text, statement.name, parameters, deadline, trace, self._reading, taken=_rows
-        )
-
-    async def committed(self, deadline: Deadline, trace: Trace) -> str:
-        """A word for what the database holds: it stays the same until anybody at all has committed something.
-
-        Raises:
-            CallError: as ``read`` does.
-        """
-        return await self._single("CYPHER 25 RETURN 1", "store.mark", {}, deadline, trace, self._reading, taken=_mark)
+        return await self._single(statement.text, statement.name, parameters, deadline, trace, self._reading)
 
     async def command(self, text: LiteralString, deadline: Deadline) -> None:
         """Run a schema command; it must be one that may be repeated (``IF NOT EXISTS``).
@@ -99,9 +89,7 @@ class Execution:
         Raises:
             CallError: as ``read`` does.
         """
-        await self._single(
-            "CYPHER 25 " + text, "schema.command", {}, deadline, Trace("schema"), self._writing, taken=_rows
-        )
+        await self._single("CYPHER 25 " + text, "schema.command", {}, deadline, Trace("schema"), self._writing)
 
     async def _single(
         self,
@@ -111,9 +99,7 @@ class Execution:
         deadline: Deadline,
         trace: Trace,
         mode: Mapping[str, Any],
-        *,
-        taken: Callable[[AsyncResult], Awaitable[T]],
-    ) -> T:
+    ) -> list[dict[str, Any]]:
         patience = _Patience()
         try:
             async with asyncio.timeout(deadline.remaining()) as clock:
@@ -122,7 +108,7 @@ class Execution:
                         query = Query(text, metadata=trace.metadata(), timeout=max(deadline.remaining(), 0.001))
                         async with self._driver.session(**mode) as session:
                             result = await session.run(query, _unprinted(parameters))
-                            return await taken(result)
+                            return await _rows(result)
                     except DATABASE_FAILURES as error:
                         if not await patience.waits(error):
                             raise translate(
@@ -178,12 +164,6 @@ class Execution:
 
 async def _rows(result: AsyncResult) -> list[dict[str, Any]]:
     return plain_rows(await result.fetch(_EVERY_ROW))
-
-
-async def _mark(result: AsyncResult) -> str:
-    """The server's name of its last commit; one of its own each time from a server that tells none."""
-    summary = await result.consume()
-    return str(summary.metadata.get("bookmark") or time.monotonic_ns())
 
 
 class _Unprinted(list[Any]):

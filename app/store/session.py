@@ -90,14 +90,6 @@ class TenantSession:
 
         return await self._execution.write(whole, self.deadline, self._trace)
 
-    async def committed(self) -> str:
-        """A word for what the database holds: it stays the same until anybody at all has committed something.
-
-        Raises:
-            CallError: see ``Execution.read``.
-        """
-        return await self._execution.committed(self.deadline, self._trace)
-
     @property
     def commits(self) -> int:
         """How many commits for this tenant have ended in this process, whatever became of them."""

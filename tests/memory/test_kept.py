@@ -73,21 +73,3 @@ async def test_what_another_gateway_wrote_is_seen_after_a_while_and_little_is_ke
     assert await read(STATS_OF_ONE_LAYER) is not first, "only the newest reading was kept"
     again = await read(STATS_OF_ONE_LAYER)
     assert await read(STATS_OF_ONE_LAYER) is not again, "its time was over"
-
-
-async def test_what_is_kept_exactly_is_read_again_once_anybody_commits(
-    plain_agent: Agent, tenant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another gateway, or somebody at the database itself: this one's own commits say nothing of them."""
-    held = Kept()
-    await plain_agent.relate("Ada", "KNOWS", "Engine")
-    read = held.reader(_session(plain_agent), exact=True)
-    first = await read(STATS_OF_ONE_LAYER)
-    assert await read(STATS_OF_ONE_LAYER) is first
-    async with plain_agent.service.database.driver.session() as session:
-        text = "MATCH (n:Entity {tenant: $of, id: 'engine'}) SET n.type = 'Object'"
-        await (await session.run(text, of=tenant)).consume()
-    second = await read(STATS_OF_ONE_LAYER)
-    assert {found["type"] for found in second[0]["types"]} == {"Person", "Object"}
-    await held.reader(_session(plain_agent))(STATS_OF_ONE_LAYER)
-    assert await read(STATS_OF_ONE_LAYER) is second

@@ -6,7 +6,7 @@ import pytest
 
 from app.memory.changing import queries as changing
 from app.memory.fading import queries as fading
-from app.memory.queries import LOCK_COPIES
+from app.memory.queries import EVIDENCE, LOCK_COPIES, SEARCHED
 from app.memory.removing import queries as removing
 from app.store.database import Database
 from app.store.planning import EXAMPLES
@@ -15,7 +15,9 @@ from tests.memory.test_reading import SCANS
 from tests.plans import assert_plan
 
 STATEMENTS = [
+    EVIDENCE,
     LOCK_COPIES,
+    SEARCHED,
     *(
         statement
         for module in (changing, fading, removing)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
+from app.store.database import TenantSession
+from app.store.statement import Statement
 from tests.memory.conftest import Agent
 
 
@@ -46,3 +48,20 @@ async def test_the_figures_of_one_layer_are_those_that_grouping_gives(plain_agen
     assert (figures["nodes"]["total"], figures["health"]["orphaned_nodes"]) == (6, 1)
     assert (figures["edges"]["total"], figures["edges"]["ended"]) == (3, 1)
     assert (figures["health"]["unresolved_contradictions"], figures["health"]["stale_nodes"]) == (1, 1)
+
+
+async def test_how_long_the_figures_take_tells_nothing_of_what_others_wrote(
+    plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read anew for each call: a reading that is kept until somebody writes would tell when somebody did."""
+    read: list[str] = []
+    real = TenantSession.read
+
+    async def seen(session: TenantSession, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        read.append(statement.name)
+        return await real(session, statement, **parameters)
+
+    monkeypatch.setattr(TenantSession, "read", seen)
+    await plain_agent.stats()
+    await plain_agent.stats()
+    assert read == [STATS_OF_ONE_LAYER.name] * 2

@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from app.store.statement import statement
 
-__all__ = ["COPIES", "ENDS", "EVIDENCE", "FITTING", "REMOVE", "SEARCHED", "STILL_FITTING"]
+__all__ = ["COPIES", "ENDS", "FITTING", "REMOVE", "STILL_FITTING"]
 
 _SCANNED: Final[LiteralString] = """
       MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
@@ -100,7 +100,8 @@ STILL_FITTING: Final = statement(
 )
 
 # What else has to be known of what goes: the other ends of its relations; those whose searchable evidence changes; and
-# entities of type Alias that say nothing but being another name of what goes.
+# entities of type Alias that say nothing but being another name of what goes. (With its type in the pattern everybody's
+# relations of that type were looked at where few have it.)
 ENDS: Final = statement(
     "memory.find_loose_ends",
     """
@@ -121,7 +122,7 @@ ENDS: Final = statement(
     CALL {
       UNWIND $ids AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
-      MATCH (x:Entity {tenant: $tenant, layer: n.layer, type: 'Alias'})-[:ALIAS_OF]->(n)
+      MATCH (x:Entity {tenant: $tenant, layer: n.layer, type: 'Alias'})-[a]->(n) WHERE type(a) = 'ALIAS_OF'
       WITH DISTINCT x.id AS alias
       WHERE NOT alias IN $ids AND NOT EXISTS {
         MATCH (y:Entity {tenant: $tenant, id: alias})-[r]-(o:Entity {tenant: $tenant})
@@ -179,34 +180,6 @@ REMOVE: Final = statement(
       RETURN count(x) AS aliases
     }}
     RETURN aliases
-    """,
-    writes=True,
-)
-
-# The searchable evidence of an entity is that of its relations, the newest first (partition rule 13).
-EVIDENCE: Final = statement(
-    "memory.read_evidence",
-    """
-    UNWIND $ids AS id
-    MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $writable
-    CALL (n) {
-      MATCH (n)-[r]-(o:Entity {tenant: $tenant, layer: n.layer}) WHERE r.evidence IS NOT NULL
-      WITH r ORDER BY r.last_confirmed DESC, type(r), startNode(r).id, endNode(r).id
-      RETURN collect(r.evidence)[..$most] AS evidence
-    }
-    RETURN n.layer AS layer, evidence, [k IN keys(n)
-      WHERE NOT k IN ['tenant', 'layer', 'partition', 'embedding', 'names', 'words']
-        | [k, CASE WHEN n[k] IS :: ZONED DATETIME THEN toString(n[k]) ELSE n[k] END]] AS properties
-    """,
-)
-
-SEARCHED: Final = statement(
-    "memory.write_searched",
-    """
-    UNWIND $searched AS row
-    MATCH (n:Entity {tenant: $tenant, id: row.id}) WHERE n.layer IN $writable AND n.layer = row.layer
-    SET n += row.fields
-    RETURN count(n) AS written
     """,
     writes=True,
 )

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.memory.evidence import evidence_notes, searched_again
 from app.memory.queries import LOCK_COPIES
 from app.memory.removing.queries import COPIES, ENDS, REMOVE
-from app.memory.undoing.evidence import evidence_notes, searched_again
 from app.store.database import Writing
 from app.store.images import Images
 from app.store.undo import Recording

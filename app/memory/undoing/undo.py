@@ -10,8 +10,8 @@ from app.contract import Call, Cursor, Json
 from app.memory.calls import noted, once
 from app.memory.census import Census
 from app.memory.ends import sorted_names
+from app.memory.evidence import evidence_notes, searched_again
 from app.memory.merging.entity import lines
-from app.memory.undoing.evidence import evidence_notes, searched_again
 from app.memory.undoing.schemas import UndoInput
 from app.store.database import Database, Writing
 from app.store.images import Image, Key

@@ -14,7 +14,7 @@ from typing import Any, Final
 from app.contract import Json
 from app.graph.entity import evidence_text, search_fields
 from app.memory.compose import stored_entity
-from app.memory.removing.queries import EVIDENCE, SEARCHED
+from app.memory.queries import EVIDENCE, SEARCHED
 from app.store.session import Writing
 
 __all__ = ["Searched", "evidence_notes", "searched_again"]
