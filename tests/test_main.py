@@ -184,6 +184,38 @@ async def test_a_refusal_by_the_limiter_is_a_tool_error_in_both_eras(
         assert (await found.ask(client, "tools/list")).status_code == 200  # lists never spend
 
 
+FORM = "Content-Type: application/x-www-form-urlencoded"
+
+
+async def test_strangers_whose_bodies_never_come_keep_nobody_out(
+    neo4j_server: Server, database: Database, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.edge.stages.PAGE_SECONDS", 120.0)
+    monkeypatch.setattr("app.edge.admission.TOO_LATE", 120.0)
+    limits = LimitSettings(open_requests=8)
+    settings = settings_for(neo4j_server, home, limits=limits, socket=tmp_path / "s")
+    async with running(settings, await owner_token(settings, database)) as found, found.client() as client:
+        port = settings.run.http_port
+        head = f"POST /token HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 100\r\n{FORM}\r\n\r\na".encode()
+        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        for _, writer in strangers:
+            writer.write(head)
+        answers = [asyncio.create_task(reader.readline()) for reader, _ in strangers]
+        try:
+            async with asyncio.timeout(20):
+                for turn, answer in enumerate(asyncio.as_completed(answers), start=1):
+                    assert b" 503 " in await answer
+                    if turn == 18:  # two are a quarter of eight
+                        break
+                assert (await found.ask(client, "tools/list")).status_code == 200
+                assert (await client.get("/.well-known/oauth-authorization-server")).status_code == 200
+                assert (await client.post("/token", data={"grant_type": "none"})).status_code in {400, 401}
+        finally:
+            for answer, (_, writer) in zip(answers, strangers, strict=True):
+                answer.cancel()
+                writer.close()
+
+
 async def test_metrics_are_served_on_their_own_loopback_port_only(gateway: Gateway) -> None:
     async with gateway.client() as client:
         assert (await client.get("/metrics")).status_code == 404
