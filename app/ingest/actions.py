@@ -51,7 +51,10 @@ class Actions:
         self._arrived = arrived
 
     async def status(self, call: Call, arguments: IngestInput) -> Mapping[str, Any]:
-        """What waits, what was completed or failed, and how far each session was queued."""
+        """What waits, what was completed or failed, and how far the caller queued each session.
+
+        What others say of a session moves no cursor of the caller's, or they could have messages passed over.
+        """
         tenant, layers = call.scope.tenant, call.scope.layers
         question = {"tool": call.tool, "action": "status"}
         after = (0.0, "")
@@ -66,7 +69,9 @@ class Actions:
             self._store.pending(tenant, layers, after=after, limit=limit + 1, sender=own),
             self._store.completed(tenant, layers, limit=RECENT, sender=own),
             self._store.failed(tenant, layers, limit=DEAD, sender=own),
-            self._store.cursors(tenant, layers, source=CLOUD, session=session, limit=CURSORS, sender=own),
+            self._store.cursors(
+                tenant, layers, source=CLOUD, session=session, limit=CURSORS, sender=call.principal.subject
+            ),
         )
         shown = _fitting([showing.queued(item, None if own else since) for item, since in waiting[:limit]])
         last = waiting[len(shown) - 1][0] if len(shown) < len(waiting) else None

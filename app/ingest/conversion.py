@@ -15,18 +15,23 @@ from typing import Final
 from app.ingest.convert import FAILED, REFUSED
 from app.settings import IngestSettings
 
-__all__ = ["ConversionFailed", "convert"]
+__all__ = ["ATTEMPTS", "ConversionFailed", "convert"]
 
+ATTEMPTS: Final = 3
+SLOW_ATTEMPTS: Final = 2
+"""What took all the time that there is takes the converter from everybody else, each time."""
 ANSWER: Final = 64 * 1024
+_USED_UP: Final = {-signal.SIGXCPU, -signal.SIGKILL}
+"""How a process ends that was given no more time."""
 _KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 
 
 @dataclass
 class ConversionFailed(Exception):
-    """No text came of it. ``again``: it may, another time."""
+    """No text came of it. ``attempts``: how many are worth making in all."""
 
     reason: str
-    again: bool = False
+    attempts: int = 1
 
 
 async def convert(source: Path, name: str, folder: Path, settings: IngestSettings) -> Path:
@@ -57,7 +62,8 @@ async def convert(source: Path, name: str, folder: Path, settings: IngestSetting
             said = await process.stdout.read(ANSWER) if process.stdout is not None else b""
             await process.wait()
     except TimeoutError:
-        raise ConversionFailed(f"the conversion took longer than {settings.convert_seconds:g} s", again=True) from None
+        reason = f"the conversion took longer than {settings.convert_seconds:g} s"
+        raise ConversionFailed(reason, SLOW_ATTEMPTS) from None
     finally:
         await _ended(process)
     _judge(process.returncode or 0, said)
@@ -78,4 +84,4 @@ def _judge(code: int, said: bytes) -> None:
         reason = str(json.loads(said)["reason"])
     except (ValueError, KeyError, TypeError):
         reason = "the converter ended without an answer: the file may need more memory or time than it may take"
-    raise ConversionFailed(reason, again=code not in {REFUSED, FAILED})
+    raise ConversionFailed(reason, 1 if code in {REFUSED, FAILED} else SLOW_ATTEMPTS if code in _USED_UP else ATTEMPTS)

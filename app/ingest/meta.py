@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -11,6 +12,8 @@ __all__ = ["Meta", "instant"]
 
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _END: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_CLOCKS: Final = 300.0
+"""Seconds that a sender's clock may be ahead of ours."""
 _WANTED: Final = "is an ISO 8601 moment in the years 1 to 9998, for example 2026-03-01T12:00:00Z"
 
 
@@ -30,8 +33,9 @@ def instant(text: str) -> float:
     return seconds
 
 
-def _moment(text: str) -> str:
-    instant(text)
+def _past(text: str) -> str:
+    if instant(text) > time.time() + _CLOCKS:
+        raise ValueError("lies in the future: the messages that are said until then would be passed over")
     return text.strip()
 
 
@@ -51,7 +55,7 @@ class Meta(BaseModel):
     topic_hints: list[Short] | None = Field(default=None, max_length=50)
     weight_override: float | None = Field(default=None, ge=0, le=1, description="Weight of what is learned from it.")
     session_id: Short | None = Field(default=None, description="Session that the messages belong to.")
-    through: Annotated[str, Field(max_length=64), AfterValidator(_moment)] | None = Field(
+    through: Annotated[str, Field(max_length=64), AfterValidator(_past)] | None = Field(
         default=None, description="ISO moment of the last message inside."
     )
     last_event_id: Short | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import orjson
 
+from app.context import layer_name
 from app.contract import Call, Cursor
 from app.errors import Conflict, InvalidInput, NotFound
 from app.ingest import showing
@@ -19,7 +21,7 @@ from app.ingest.names import Way, file_type, session_file
 from app.ingest.reach import require_reading
 from app.ingest.schemas import IngestInput, TranscriptInput
 from app.ingest.threads import in_thread
-from app.ingest.transcripts import Place, page
+from app.ingest.transcripts import Facts, Place, page
 from app.store.control.queue import Item, QueueStore
 
 __all__ = ["Reading"]
@@ -59,21 +61,19 @@ class Reading:
 
     async def transcript(self, call: Call, arguments: TranscriptInput) -> Mapping[str, Any]:
         """Messages of a transcript, from the cursor on."""
-        name = _asked(arguments)
-        item = await self._store.newest(call.scope.tenant, call.scope.layers, name)
-        if item is None or item.kind != "transcript":
-            raise NotFound(
-                f"No transcript found for session_id: {name.removesuffix('.jsonl')}. Transcripts come by "
-                "PUT /ingest/{session}.jsonl or graphkeep push; graph_ingest status lists those that are here."
-            )
-        question = {"tool": call.tool, "item": item.id, "text_only": arguments.text_only, "since": arguments.since}
+        found = await self._meant(call, arguments)
+        item = found[0]
+        one = item.id if len(found) == 1 else None
+        question = {"tool": call.tool, "item": one, "text_only": arguments.text_only, "since": arguments.since}
         place = Place()
         if arguments.cursor is not None:
             given = Cursor.decode(arguments.cursor, call.scope, question, (float, float, float, float)).position
             offset, line, inside = (max(0, int(value)) for value in given[:3])
             place = Place(offset, line, inside, float(given[3]))
+        if one is None:
+            return _several(found, arguments)
         try:
-            found = await in_thread(
+            read = await in_thread(
                 page,
                 self._files.original(item.tenant, item.id),
                 place,
@@ -85,19 +85,43 @@ class Reading:
             )
         except FileNotFoundError:
             raise _gone() from None
-        rest = found.rest
+        rest = read.rest
         facts = orjson.loads(item.facts or "{}")
         shown = {key: value for key, value in facts.items() if key not in {"first_at", "last_at"}}
         return {
             **shown,
-            "session_id": facts.get("session_id") or name.removesuffix(".jsonl"),
+            "id": item.id,
+            "sender": item.subject,
+            "layer": layer_name(item.layer),
+            "session_id": facts.get("session_id") or item.name.removesuffix(".jsonl"),
             "state": item.state,
             "since": arguments.since,
-            "messages": found.messages,
+            "messages": read.messages,
             "next_cursor": None
             if rest is None
             else Cursor((rest.offset, rest.line, rest.inside, rest.seen_at)).encode(call.scope, question),
         }
+
+    async def _meant(self, call: Call, arguments: TranscriptInput) -> list[Item]:
+        """The transcript that a call asks for; several, if it does not say which of them.
+
+        Of a name that several sent the caller's own is meant: what others send under it must not stand in its place.
+        """
+        tenant, layers = call.scope.tenant, call.scope.layers
+        if arguments.id is not None:
+            item = await self._store.find(tenant, layers, arguments.id)
+            if item is None or item.kind != "transcript":
+                raise NotFound("there is no such transcript that this connection may read; status shows them.")
+            return [item]
+        name = _asked(arguments)
+        found = await self._store.transcripts(tenant, layers, name, first=call.principal.subject)
+        if not found:
+            raise NotFound(
+                f"No transcript found for session_id: {name.removesuffix('.jsonl')}. Transcripts come by "
+                "PUT /ingest/{session}.jsonl or graphkeep push; graph_ingest status lists those that are here."
+            )
+        own = [item for item in found if item.subject == call.principal.subject]
+        return own if len(own) == 1 else found
 
     def _text_of(self, item: Item) -> Path:
         way = file_type(item.name).way
@@ -110,6 +134,18 @@ class Reading:
         if item.state == "failed":
             raise Conflict(f"this document has no text: {item.reason}.")
         raise Conflict("this document is still being converted; read it in a few seconds.", retry_after_ms=2000)
+
+
+def _several(found: list[Item], arguments: TranscriptInput) -> dict[str, Any]:
+    return {
+        **asdict(Facts(warnings=["Several were sent under this name and nothing was read: read one by its id"])),
+        "session_id": _asked(arguments).removesuffix(".jsonl"),
+        "state": "several",
+        "since": arguments.since,
+        "candidates": [showing.candidate(item) for item in found],
+        "messages": [],
+        "next_cursor": None,
+    }
 
 
 def _asked(arguments: TranscriptInput) -> str:

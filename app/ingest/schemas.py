@@ -50,6 +50,7 @@ class QueuedItem(BaseModel):
     file: str
     kind: Literal["document", "transcript"]
     state: str
+    sender: str
     queued_at: str
     size: str = Field(description="For example 12.3 KB.")
     layer: str
@@ -82,7 +83,7 @@ class FailedItem(BaseModel):
 
 
 class SessionCursor(BaseModel):
-    """How far a session was queued."""
+    """How far the caller queued a session."""
 
     through: str
     last_event_id: str | None = None
@@ -120,6 +121,7 @@ class IngestAnswer(BaseModel):
 class TranscriptInput(ReadArguments):
     """Input of ``graph_read_transcript``."""
 
+    id: str | None = Field(default=None, min_length=1, max_length=80, description="The item, as claim gave it.")
     session_id: str | None = Field(default=None, min_length=1, max_length=200)
     file_path: str | None = Field(
         default=None, min_length=1, max_length=4096, description="Its last part names the transcript."
@@ -145,9 +147,22 @@ class TranscriptMessage(BaseModel):
     continues: bool | None = None
 
 
+class Candidate(BaseModel):
+    """One of several transcripts of a name."""
+
+    id: str
+    sender: str
+    layer: str
+    state: str
+    queued_at: str
+
+
 class TranscriptAnswer(BaseModel):
     """Output of ``graph_read_transcript``. Counts are of the whole file."""
 
+    id: str | None = None
+    sender: str | None = None
+    layer: str | None = None
     session_id: str | None
     cwd: str | None
     format_version: str
@@ -157,7 +172,8 @@ class TranscriptAnswer(BaseModel):
     bad_lines: int
     sessions: list[str] = Field(description="Several: one was resumed into this file.")
     warnings: list[str]
-    state: str
+    state: str = Field(description="several: nothing was read; see candidates.")
     since: str | None = None
+    candidates: list[Candidate] | None = Field(default=None, description="Read the one you mean by id.")
     messages: list[TranscriptMessage]
     next_cursor: str | None = None

@@ -10,7 +10,7 @@ import orjson
 from app.context import layer_name
 from app.store.control.queue import Item
 
-__all__ = ["completed", "failed", "moment", "named", "queued"]
+__all__ = ["candidate", "completed", "failed", "moment", "named", "queued"]
 
 
 def moment(seconds: float) -> str:
@@ -28,6 +28,7 @@ def queued(item: Item, since: float | None = None, *, lease: bool = False) -> di
     shown: dict[str, Any] = {
         **named(item),
         "kind": item.kind,
+        "sender": item.subject,
         "queued_at": moment(item.created_at),
         "size": f"{item.size / 1024:.1f} KB",
         "meta": orjson.loads(item.meta),
@@ -42,6 +43,17 @@ def queued(item: Item, since: float | None = None, *, lease: bool = False) -> di
     if lease:
         shown |= {"lease": item.lease, "lease_until": moment(item.due)}
     return shown
+
+
+def candidate(item: Item) -> dict[str, Any]:
+    """One of several transcripts of a name."""
+    return {
+        "id": item.id,
+        "sender": item.subject,
+        "layer": layer_name(item.layer),
+        "state": item.state,
+        "queued_at": moment(item.created_at),
+    }
 
 
 def completed(item: Item) -> dict[str, Any]:

@@ -123,36 +123,44 @@ class Tus:
         )
 
     async def _begin(self, scope: Partition, upload: _Upload, continues: str | None, own: str | None) -> int:
-        parts = self._service.files.parts(scope.tenant)
-        begun = await asyncio.to_thread(_begun, parts)
-        mine = sorted((each for each in begun if each.subject == upload.subject), key=lambda each: each.fed_at)
-        ended = mine[: max(0, len(mine) - OPEN + 1)]
-        rest = sum(each.length for each in begun if each not in ended)
-        await self._service.intake.room(scope.tenant, upload.length + rest)
-        for each in ended:
-            await asyncio.to_thread(self._remove, scope.tenant, each.id)
-        old = None
+        await self._service.intake.room(scope.tenant, upload.length)
+        await asyncio.to_thread(self._create, scope.tenant, upload)
+        try:
+            await self._room_among(scope.tenant, upload)
+        except BaseException:
+            await asyncio.to_thread(self._remove, scope.tenant, upload.id)
+            raise
         if continues is not None:
             item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name, sender=own)
             if item is not None and item.sha256 == continues.lower() and item.size <= upload.length:
                 old = self._service.files.original(scope.tenant, item.id)
-        return await in_thread(self._create, scope.tenant, upload, old)
+                return await in_thread(_copied, old, self._bytes(scope.tenant, upload.id))
+        return 0
 
-    def _create(self, tenant: str, upload: _Upload, old: Path | None) -> int:
+    async def _room_among(self, tenant: str, upload: _Upload) -> None:
+        """Let an upload stay beside the others that are under way, and end those of its person that are too many.
+
+        It is one of them already: of several that begin at once, each is seen by those that look after it.
+
+        Raises:
+            QuotaExceeded: all that was announced would be more than the tenant may hold; nothing was ended.
+        """
+        begun = await asyncio.to_thread(_begun, self._service.files.parts(tenant))
+        mine = sorted((each for each in begun if each.subject == upload.subject), key=lambda each: each.fed_at)
+        ended = mine[:-OPEN]
+        await self._service.intake.room(tenant, sum(each.length for each in begun if each not in ended))
+        for each in ended:
+            await asyncio.to_thread(self._remove, tenant, each.id)
+
+    def _create(self, tenant: str, upload: _Upload) -> None:
         path = self._bytes(tenant, upload.id)
         try:
             path.touch(0o600)
+            about = path.with_suffix(".json")
+            about.touch(0o600)
+            about.write_bytes(orjson.dumps(asdict(upload)))
         except FileNotFoundError:
             raise _unknown() from None
-        if old is not None:
-            try:
-                shutil.copyfile(old, path)
-            except FileNotFoundError:
-                path.write_bytes(b"")
-        about = path.with_suffix(".json")
-        about.touch(0o600)
-        about.write_bytes(orjson.dumps(asdict(upload)))
-        return path.stat().st_size
 
     async def _patch(self, request: Request, scope: Partition, upload: _Upload, path: Path) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/offset+octet-stream":
@@ -249,6 +257,16 @@ def _write(descriptor: int, content: bytes) -> int:
     while rest:
         rest = rest[os.write(descriptor, rest) :]
     return len(content)
+
+
+def _copied(old: Path, path: Path) -> int:
+    """Let an upload begin with what is here of its file; the bytes that it has then. Blocks: for a thread."""
+    try:
+        with old.open("rb") as here, path.open("r+b") as begun:  # never made anew: it may have been ended meanwhile
+            shutil.copyfileobj(here, begun, BUFFER)
+            return begun.tell()
+    except FileNotFoundError:
+        return 0
 
 
 def _begun(parts: Path) -> list[_Begun]:

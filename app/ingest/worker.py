@@ -15,7 +15,7 @@ import structlog
 from app.edge.errors import frames
 from app.errors import CallError, QuotaExceeded
 from app.ingest.actions import CLAIMS, NEVER_COMPLETED
-from app.ingest.conversion import ConversionFailed, convert
+from app.ingest.conversion import ATTEMPTS, ConversionFailed, convert
 from app.ingest.files import Files
 from app.settings import IngestSettings
 from app.store.control.queue import Item, QueueStore
@@ -24,7 +24,6 @@ __all__ = ["Worker"]
 
 log = structlog.get_logger("graphkeep.ingest")
 
-ATTEMPTS: Final = 3
 POLL_SECONDS: Final = 5.0
 """How long another replica's arrival may go unseen."""
 AWAY_SECONDS: Final = 5.0
@@ -118,7 +117,7 @@ class Worker:
         except FileNotFoundError:  # they may follow: a tenant's files move behind its records
             return _again(item, "its bytes are not here")
         except ConversionFailed as failure:
-            return _again(item, failure.reason) if failure.again else _failed(failure.reason)
+            return _again(item, failure.reason, failure.attempts)
         except OSError as error:
             code = errorcode.get(error.errno or 0, "OSError")
             return _again(item, f"the gateway's own machine could not do its part ({code})")
@@ -169,8 +168,8 @@ class Worker:
                     await asyncio.to_thread(self._files.drop, tenant, item)
 
 
-def _again(item: Item, reason: str) -> Mapping[str, Any]:
-    if item.attempts >= ATTEMPTS:
+def _again(item: Item, reason: str, attempts: int = ATTEMPTS) -> Mapping[str, Any]:
+    if item.attempts >= attempts:
         return _failed(reason)
     return {"state": "received", "due": time.time() + 10.0 * 4 ** (item.attempts - 1), "reason": reason}
 

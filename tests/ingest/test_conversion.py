@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 import struct
 import sys
 import time
@@ -19,8 +20,8 @@ import pytest
 import structlog
 
 from app.ingest import worker
-from app.ingest.conversion import ConversionFailed, convert
-from app.ingest.convert import Refused, check_archive
+from app.ingest.conversion import ATTEMPTS, SLOW_ATTEMPTS, ConversionFailed, _judge, convert
+from app.ingest.convert import FAILED, Refused, check_archive
 from app.ingest.service import IngestService
 from app.settings import IngestSettings
 from app.store.control.queue import Item
@@ -198,9 +199,28 @@ async def test_a_conversion_that_takes_too_long_is_ended_with_all_that_it_starte
     began = time.monotonic()
     with pytest.raises(ConversionFailed, match="longer than") as failed:
         await convert(tmp_path / "a.html", "a.html", tmp_path, SETTINGS.model_copy(update={"convert_seconds": 0.2}))
-    assert failed.value.again
+    assert failed.value.attempts == SLOW_ATTEMPTS
     assert time.monotonic() - began < 5
     assert [each for each in psutil.Process().children() if "app.ingest.convert" in each.cmdline()] == []
+
+
+async def test_what_takes_all_the_time_that_there_is_is_tried_once_more_only(
+    service: IngestService, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant's endless file held the one converter three times as long as any file may."""
+    await agent.send("a.html", b"<p>x</p>")
+    held = await _mine(service, agent.tenant)
+    hurried = service.settings.model_copy(update={"convert_seconds": 0.05})
+    monkeypatch.setattr(service.worker, "_settings", hurried)
+    states = [(await service.worker._outcome(replace(held, attempts=each)))["state"] for each in (1, 2)]
+    assert states == ["received", "failed"]
+
+
+def test_a_converter_that_the_system_ended_for_its_time_was_slow_one_that_broke_may_do_better() -> None:
+    for code, attempts in ((-signal.SIGXCPU, SLOW_ATTEMPTS), (-signal.SIGSEGV, ATTEMPTS), (FAILED, 1)):
+        with pytest.raises(ConversionFailed) as failed:
+            _judge(code, b"")
+        assert failed.value.attempts == attempts
 
 
 async def test_the_converter_has_no_network_no_programs_and_no_secrets(tmp_path: Path) -> None:

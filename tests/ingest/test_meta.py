@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pydantic import ValidationError
 
@@ -22,3 +24,12 @@ def test_a_moment_beyond_the_years_that_can_be_shown_is_none(text: str) -> None:
         instant(text)
     with pytest.raises(ValidationError, match="ISO 8601"):
         Meta(through=text)
+
+
+def test_a_session_is_not_read_up_to_a_moment_that_is_still_to_come() -> None:
+    """Who believed it would pass over all that is said until then; a clock may be some minutes ahead."""
+    now = time.time()
+    assert Meta(through=moment(now + 240)).through == moment(now + 240)
+    for later in (moment(now + 400), "9990-01-01T00:00:00Z"):
+        with pytest.raises(ValidationError, match="lies in the future"):
+            Meta(through=later)

@@ -55,6 +55,37 @@ async def test_a_page_is_as_long_as_the_tenant_has_it_unless_the_call_says(agent
     assert len((await agent.read(session_id="s-1", limit=2))["messages"]) == 2
 
 
+@pytest.mark.shows("graph_read_transcript", 11)
+async def test_what_another_sent_under_its_name_stands_in_no_transcripts_place(agent: Agent) -> None:
+    """One's own is read; where none or more than one is, nothing is, and the answer says who sent which."""
+    sends = Agent(agent.service, agent.tenant, subject="us-sends", scopes=["ingest:write"])
+    reader = Agent(agent.service, agent.tenant, ("", "b"), subject="us-reader")
+    own = await agent.send("s-1.jsonl", talk("Real"))
+    assert (await reader.read(session_id="s-1"))["sender"] == "us-test"
+    await sends.send("s-1.jsonl", talk("Forged"))
+    found = await agent.read(session_id="s-1")
+    assert ([m["text"] for m in found["messages"]], found["id"], found["sender"]) == (["Real"], own["id"], "us-test")
+    several = await reader.read(session_id="s-1")
+    assert (several["state"], several["messages"], several["message_count"]) == ("several", [], 0)
+    assert [row["sender"] for row in several["candidates"]] == ["us-sends", "us-test"]
+    texts = [(await reader.read(id=row["id"]))["messages"][0]["text"] for row in several["candidates"]]
+    assert texts == ["Forged", "Real"]
+    assert [item["sender"] for item in (await reader.ask("status"))["pending"]] == ["us-test", "us-sends"]
+    assert {item["sender"] for item in (await reader.ask("claim", limit=2))["items"]} == {"us-test", "us-sends"}
+    for layer in ("tenant", "b"):
+        await reader.send("s-1.jsonl", talk(f"In {layer}"), layer=layer)
+    several = await reader.read(session_id="s-1")
+    assert [(row["sender"], row["layer"]) for row in several["candidates"][:2]] == [
+        *(("us-reader", "b"), ("us-reader", "tenant")),
+    ]
+    found = await reader.read(id=several["candidates"][0]["id"])
+    assert ([m["text"] for m in found["messages"]], found["layer"]) == (["In b"], "b")
+    document = await agent.queue("a.md", "x")
+    for id_ in (document["id"], several["candidates"][0]["id"], "in-none"):
+        with pytest.raises(NotFound, match="no such transcript"):
+            await agent.read(id=id_)
+
+
 @pytest.mark.shows("graph_read_transcript", 4, 9)
 async def test_a_transcript_is_read_in_pages_with_counts_of_the_whole(agent: Agent) -> None:
     await agent.send("s-1.jsonl", talk(*(f"m{number}" for number in range(5))) + b"{half")

@@ -189,6 +189,12 @@ async def test_a_cursor_is_the_newest_of_its_session(agent: Agent) -> None:
     assert set(one["session_cursors"]) == {"s-2"}
     with pytest.raises(ValueError, match="ISO 8601"):
         await agent.queue("6.md", "f", meta={**CLOUD, "through": "yesterday"})
+    with pytest.raises(ValueError, match="lies in the future"):
+        await agent.queue("6.md", "f", meta={**CLOUD, "through": "9990-01-01T00:00:00Z"})
+    other = Agent(agent.service, agent.tenant, subject="us-other")
+    await other.queue("7.md", "g", meta={**CLOUD, "through": "2026-02-01", "last_event_id": "e9"})
+    assert (await agent.ask("status"))["session_cursors"] == cursors, "what others say moves no cursor of one's own"
+    assert (await other.ask("status"))["session_cursors"]["s-1"]["last_event_id"] == "e9"
 
 
 @pytest.mark.shows("graph_ingest", 9)

@@ -354,6 +354,10 @@ async def test_one_senders_uploads_neither_hold_up_nor_open_anothers(gateway: Ga
         assert (await sends.head(begun[0], headers=TUS)).status_code == 404
         for path, client in ((begun[1], sends), (begun[-1], sends), (theirs, owner)):
             assert (await client.head(path, headers=TUS)).headers["upload-offset"] == "0"
+        await asyncio.gather(*(begin(sends, 9, filename="a.md") for _ in range(OPEN + 5)))
+        under_way = list((gateway.settings.run.folder / "tenants" / made.data / "ingest/parts").glob("*.json"))
+        assert len(under_way) == OPEN + 1, "those that begin at once are counted too"
+        assert (await owner.head(theirs, headers=TUS)).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from app.store.control.queue_statements import (
     SUMMARY,
     TAKE,
     TENANT_OF,
+    TRANSCRIPTS,
     USAGE,
     VERSIONS,
 )
@@ -47,6 +48,7 @@ from app.store.statement import Statement
 __all__ = ["Item", "QueueStore", "Summary", "Usage", "item_key"]
 
 LONGEST_LIST: Final = 500
+SENDERS: Final = 20
 _UNKNOWN_FORM: Final = '"format_version":"unknown"'
 
 
@@ -216,9 +218,10 @@ class QueueStore:
         source: str,
         session: str | None,
         limit: int,
-        sender: str | None = None,
+        sender: str,
     ) -> list[dict[str, Any]]:
-        """How far each session of ``source`` was queued: {session, through, last_event_id, file}, newest first."""
+        """How far the subject ``sender`` queued each session of ``source``, newest first: {session, through,
+        last_event_id, file}."""
         asked = {"of": tenant, "readable": sorted(layers), "sender": sender}
         most = min(limit, LONGEST_LIST)
         return await self._control.read(CURSORS, **asked, source=source, session=session, limit=most)
@@ -235,6 +238,12 @@ class QueueStore:
         asked = {"of": tenant, "readable": sorted(layers), "name": name, "sender": sender}
         found = await self._items(NEWEST, **asked, cancelled=cancelled)
         return found[0] if found else None
+
+    async def transcripts(self, tenant: str, layers: Collection[str], name: str, *, first: str) -> list[Item]:
+        """Of each sender and layer the newest kept transcript of this name: those of the subject ``first`` come first,
+        the newest of them before the others. At most 20."""
+        asked = {"of": tenant, "readable": sorted(layers), "name": name, "first": first}
+        return await self._items(TRANSCRIPTS, **asked, limit=SENDERS)
 
     async def versions(self, tenant: str, layer: str, name: str, *, sender: str | None = None) -> list[Item]:
         """Kept transcripts of one name in one layer, oldest first."""

@@ -28,6 +28,7 @@ __all__ = [
     "SUMMARY",
     "TAKE",
     "TENANT_OF",
+    "TRANSCRIPTS",
     "USAGE",
     "VERSIONS",
 ]
@@ -124,7 +125,7 @@ CURSORS = statement(
     "queue.cursors",
     """
     MATCH (i:_IngestItem {tenant: $of})
-    WHERE i.layer IN $readable AND i.subject = coalesce($sender, i.subject)
+    WHERE i.layer IN $readable AND i.subject = $sender
       AND i.source = $source AND NOT i.state IN ['failed', 'cancelled']
       AND i.session_id IS NOT NULL AND i.through_at IS NOT NULL AND ($session IS NULL OR i.session_id = $session)
     WITH i ORDER BY i.through_at DESC, i.id
@@ -149,6 +150,18 @@ NEWEST = statement(
     WHERE i.layer IN $readable AND (i.stored OR ($cancelled AND i.state = 'cancelled'))
       AND i.subject = coalesce($sender, i.subject)
     RETURN properties(i) AS item ORDER BY i.created_at DESC, i.id LIMIT 1
+    """,
+    control=True,
+)
+TRANSCRIPTS = statement(
+    "queue.transcripts",
+    """
+    MATCH (i:_IngestItem {tenant: $of, name: $name, kind: 'transcript', stored: true})
+    WHERE i.layer IN $readable
+    WITH i ORDER BY i.created_at DESC, i.id
+    WITH i.layer AS layer, i.subject AS subject, collect(i)[0] AS newest
+    RETURN properties(newest) AS item
+    ORDER BY newest.subject <> $first, newest.created_at DESC, newest.id LIMIT $limit
     """,
     control=True,
 )

@@ -170,9 +170,11 @@ async def test_cursors_are_the_newest_of_each_session(store, database, tenant):
     await accept(database, item(tenant, "f.md", **cloud, through="t99", through_at=99.0, state="failed"))
     await accept(database, item(tenant, "o.md", source="web", session_id="s2", through="t", through_at=99.0))
     await accept(database, item(tenant, "b.md", layer="b", **cloud, through="t98", through_at=98.0))
-    found = await store.cursors(tenant, [""], source="claude-code-cloud", session=None, limit=10)
+    await accept(database, item(tenant, "t.md", subject="them", **cloud, through="t97", through_at=97.0))
+    asked = {"source": "claude-code-cloud", "limit": 10, "sender": "us"}
+    found = await store.cursors(tenant, [""], session=None, **asked)
     assert found == [{"session": "s1", "through": "t30.0", "last_event_id": "e1", "file": "1.md"}]
-    assert await store.cursors(tenant, [""], source="claude-code-cloud", session="s2", limit=10) == []
+    assert await store.cursors(tenant, [""], session="s2", **asked) == []
 
 
 async def test_a_write_with_a_key_happens_once(store, database, tenant):
@@ -280,6 +282,20 @@ async def test_a_sender_is_shown_what_it_sent_alone(store, database, tenant):
     assert len(await store.versions(tenant, "", "s.jsonl")) == 2
 
 
+async def test_of_each_sender_and_layer_the_newest_transcript_of_a_name_is_found_ones_own_first(
+    store, database, tenant
+):
+    sent = (("us", "", 1.0), ("us", "", 2.0), ("them", "", 3.0), ("us", "b", 4.0), ("them", "c", 5.0))
+    for subject, layer, moment in sent:
+        more = {"subject": subject, "layer": layer, "sha256": str(moment), "created_at": moment}
+        await accept(database, item(tenant, "s.jsonl", kind="transcript", **more))
+    await accept(database, item(tenant, "s.jsonl", kind="transcript", subject="gone", sha256="g", stored=False))
+    found = await store.transcripts(tenant, ["", "b"], "s.jsonl", first="us")
+    assert [(each.subject, each.layer, each.created_at) for each in found] == [
+        *(("us", "b", 4.0), ("us", "", 2.0), ("them", "", 3.0)),
+    ]
+
+
 async def _mine(store: QueueStore, tenant: str, *, now: float) -> Item | None:
     """The next conversion; other tests' items wait for ever in this shared database, with later moments."""
     found = await store.claim_conversion(now=now, until=now + 60)
@@ -318,5 +334,9 @@ async def test_no_statement_of_a_call_looks_at_other_tenants_items(database, nam
         "record": {"id": "x"},
         "changes": {"reason": "x"},
         "source": "s",
+        "unknown_form": "x",
+        "cancelled": False,
+        "keep": 5,
+        "first": "us",
     }
     await assert_plan(database, PLANNED[name], {key: examples[key] for key in PLANNED[name].parameters})
