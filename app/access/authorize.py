@@ -44,7 +44,7 @@ def check_tool(tool: Tool, principal: Principal, snapshot: Snapshot) -> None:
         raise Forbidden("this tenant is suspended, and nothing was applied; ask an operator of the gateway.")
     if state is TenantState.MOVING and not tool.read_only:
         raise Overloaded(
-            "this tenant's data is being restored, and nothing was applied; try again in a few seconds.",
+            "this tenant's data is being restored or imported, and nothing was applied; try again in a few seconds.",
             retry_after_ms=MOVING_RETRY_MS,
         )
 

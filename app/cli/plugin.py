@@ -24,10 +24,11 @@ Written by `graphkeep plugin` from the prompts that the gateway serves; change t
 
 1. `claude --plugin-dir plugin` tries it; a marketplace installs it for good.
 2. Set `GRAPHKEEP_ADDRESS` to the gateway's address (default `http://localhost:8080`). `/mcp` signs in.
-3. For the line that a session begins with: `pip install graphkeep`, and a token of `graphkeep token create` in
-   `~/.config/graphkeep/token` (readable by you alone) or in `GRAPHKEEP_TOKEN`. Without either nothing is printed.
-   The line counts conversations of this device that were not sent yet, too; `graphkeep push` sends them, and
-   `/graph-dream` begins with that.
+3. For the line that a session begins with, the command `graphkeep` must be found: in a checkout, say
+   `ln -s "$PWD/.venv/bin/graphkeep" ~/.local/bin/`. It needs a token of `graphkeep token create --scope memory:read`
+   in `~/.config/graphkeep/token` (readable by you alone) or in `GRAPHKEEP_TOKEN`. Without the command or a token
+   nothing is printed. The line counts conversations of this device that were not sent yet, too; `graphkeep push`
+   sends them (scope `ingest:write`), and `/graph-dream` begins with that.
 """
 
 

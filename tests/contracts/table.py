@@ -31,9 +31,9 @@ The contract describes the memory system whose prompts and skills go on working 
 section, in reading order: the line of inputs, the line of outputs, each sentence, item of a list and row of a table
 that can be kept or broken by itself. A sentence that only tells of a fault counts too: the promise beside it says what
 is done instead. Lists of weaknesses do not count; `tests/faults` has those. `decisions` are the rows that settle what
-the contract leaves open, `issue` the sentences of what was asked for beyond it, as far as they are about the tool. A
-promise beside which no sentence stands goes further than all of these. A test compares the numbers: each sentence has
-a promise, each promise a test.
+the contract leaves open, `beyond` the sentences of what graphkeep promises beyond it, as far as they are about the
+tool. A promise beside which no sentence stands goes further than all of these. A test compares the numbers: each
+sentence has a promise, each promise a test.
 """
 
 
