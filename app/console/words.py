@@ -55,6 +55,7 @@ ACTIONS: Final = {
     "sign_in.refuse": "Sign-in refused",
     "sign_out.everywhere": "Signed out everywhere",
     "tenant.active": "Tenant resumed",
+    "tenant.behaviour": "Behaviour changed",
     "tenant.create": "Tenant made",
     "tenant.deleted": "Tenant deleted",
     "tenant.erase": "Tenant erased",

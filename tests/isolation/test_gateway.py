@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -150,6 +152,13 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def _numbered(answer: object) -> str:
+    """The answer with persons numbered as they appear: each of two tenants has its own, who sent the same."""
+    met: dict[str, str] = {}
+    text = orjson.dumps(answer).decode()
+    return re.sub(r"\bus-[0-9a-f]{24}\b", lambda found: met.setdefault(found[0], f"person {len(met)}"), text)
+
+
 @pytest.mark.parametrize("tool", READS)
 async def test_a_token_of_some_layers_is_answered_as_if_the_rest_did_not_exist(
     gateway: tuple[Gateway, Tokens], registry: Registry, tool: str
@@ -163,7 +172,7 @@ async def test_a_token_of_some_layers_is_answered_as_if_the_rest_did_not_exist(
             for recipe in RECIPES[tool][:4]:
                 here = await _asked(found, crowded, tool, recipe.arguments(aim))
                 there = await _asked(found, lonely, tool, recipe.arguments(aim))
-                assert without(here, volatile) == without(there, volatile), recipe.title
+                assert _numbered(without(here, volatile)) == _numbered(without(there, volatile)), recipe.title
                 text = str(here).replace(aim.subject, "?").replace(aim.subject[:-1], "?").replace(aim.words, "?")
                 assert (leaks(text) if aim is not OWN else leaks(str(here))) == []
                 seen = seen or (aim is OWN and here["ok"])
