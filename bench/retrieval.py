@@ -14,7 +14,7 @@ from typing import Any, Final
 from bench.baselines import baselines
 from bench.conversation import Figures, Question, batches, measure, questions_of, turns_of
 from bench.stage import Gateway, Stage, said
-from bench.wire import Connection, tool_call
+from bench.wire import Connection, Refused, tool_call
 
 __all__ = ["GRAPH_SEARCH", "conversations", "measured"]
 
@@ -100,12 +100,18 @@ class _Client:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The tool's result; asked again while it says that it may help."""
         for _ in range(_ATTEMPTS):
-            message = await self._connection.call(tool_call(self._url, self._token, tool, dict(arguments)))
+            try:
+                message = await self._connection.call(tool_call(self._url, self._token, tool, dict(arguments)))
+            except Refused as refused:
+                if not refused.retryable:
+                    raise
+                await asyncio.sleep(1)
+                continue
             result: dict[str, Any] = message["result"]["structuredContent"]
             if result["ok"] or not result.get("retryable"):
                 return result
             await asyncio.sleep(result.get("retry_after_ms", 500) / 1000)
-        raise RuntimeError(f"{tool} goes on refusing: {result['reason']}")
+        raise RuntimeError(f"{tool} goes on being refused")
 
 
 @asynccontextmanager

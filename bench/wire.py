@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
-__all__ = ["Connection", "tool_call"]
+__all__ = ["Connection", "Refused", "tool_call"]
 
 VERSION = "2026-07-28"
 
@@ -38,6 +39,14 @@ def tool_call(url: str, token: str, name: str, arguments: dict[str, Any], *, met
     if method == "tools/call":
         head.append(f"Mcp-Name: {name}")
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+class Refused(RuntimeError):
+    """The gateway did not take the call. ``retryable``: it says that another attempt may be taken."""
+
+    def __init__(self, status: int, answer: Mapping[str, Any]) -> None:
+        super().__init__(f"{status}: {answer}")
+        self.retryable = bool(answer.get("retryable"))
 
 
 class Connection:
@@ -81,7 +90,7 @@ class Connection:
             data = next(line[5:] for line in body.splitlines() if line.startswith(b"data:") and len(line) > 6)
         message: dict[str, Any] = orjson.loads(data)
         if status != 200 or "error" in message:
-            raise RuntimeError(f"{status}: {message}")
+            raise Refused(status, message)
         return message
 
     async def close(self) -> None:
