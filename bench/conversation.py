@@ -89,7 +89,7 @@ def batches(conversation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for session in _sessions(conversation):
         said = [turn for turn in turns_of(conversation) if turn.session == session]
         happened = conversation.get(f"events_{session}", {})
-        events = [(who, what) for who, all_ in happened.items() if who != "date" for what in all_]
+        events = [(who, what) for who, all_ in happened.items() if who != "date" for what in all_ if what]
         at = _moment(conversation[f"{session}_date_time"])
         for start in range(0, len(said), _TURNS_OF_A_BATCH):
             last = start + _TURNS_OF_A_BATCH >= len(said)
