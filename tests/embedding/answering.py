@@ -11,11 +11,15 @@ from typing import Any
 
 
 class Served(ThreadingHTTPServer):
-    """``status`` is answered with. ``seen`` is what was asked for: path, model, credentials; ``texts`` the texts."""
+    """``status`` is answered with; ``dimension`` is that of its vectors.
 
-    def __init__(self) -> None:
+    ``seen`` is what was asked for: path, model, credentials; ``texts`` the texts.
+    """
+
+    def __init__(self, dimension: int) -> None:
         super().__init__(("127.0.0.1", 0), _Answering)
         self.status = 200
+        self.dimension = dimension
         self.patience: int | None = None
         """Texts that are still embedded before every request fails; None: all."""
         self.seen: list[tuple[str, str, str | None]] = []
@@ -39,8 +43,9 @@ class _Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        rest = [0.0] * (self.server.dimension - 2)
         rows = [
-            {"index": place, "embedding": [3.0 * (1 + len(text) % 5), 4.0, 0.0, 0.0]}
+            {"index": place, "embedding": [3.0 * (1 + len(text) % 5), 4.0, *rest]}
             for place, text in enumerate(body["input"])
         ]
         self.server.seen.append((self.path, body["model"], self.headers.get("Authorization")))
@@ -54,9 +59,9 @@ class _Answering(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering() -> Iterator[Served]:
+def answering(dimension: int = 4) -> Iterator[Served]:
     """The model, until the block ends."""
-    served = Served()
+    served = Served(dimension)
     thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -159,29 +159,29 @@ async def test_an_openai_compatible_endpoint_serves(undecided, tmp_path, server,
 
 
 async def test_a_gateway_begins_when_its_model_is_decided_on_and_stops_when_another_is(
-    undecided, tmp_path, endpoint, monkeypatch
+    undecided, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("app.embedding.provider.FOLLOW_SECONDS", 0.02)
-    monkeypatch.setattr("app.embedding.provider.vector_dimension", lambda database: asyncio.sleep(0, None))
-    monkeypatch.setattr("app.embedding.provider.ensure_vector_index", lambda database, dimension: asyncio.sleep(0))
-    old = await started(undecided, tmp_path, embedding="offline")
-    new = await started(undecided, tmp_path, embedding=endpoint, embedding_model="m")
-    assert (old.identity is not None, new.identity) == (True, None)
-    assert "graphkeep reembed" in new.state
-    await decide_anew(undecided.control, EmbeddingDecision(endpoint, "endpoint-m", 4, "1"))
-    async with asyncio.timeout(LATE):
-        await old._following
-        while new.identity is None:  # noqa: ASYNC110 - what is awaited has no event of its own
-            await asyncio.sleep(0.01)
-    assert new.identity.key == "endpoint-m|4|1"
-    assert "restart" in old.state
-    with pytest.raises(EmbeddingUnavailable, match="endpoint-m"):
-        await old.query("hello", Deadline.after(LATE))
-    await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 384, "1"))
-    async with asyncio.timeout(LATE):
-        await new._following
-    assert (old.identity, new.identity) == (None, None), "one process never has vectors of two models"
-    await asyncio.gather(old.close(), new.close())
+    await ensure_vector_index(undecided, 384)
+    with answering(384) as served:
+        old = await started(undecided, tmp_path, embedding="offline")
+        new = await started(undecided, tmp_path, embedding=served.address, embedding_model="m")
+        assert (old.identity is not None, new.identity) == (True, None)
+        assert "graphkeep reembed" in new.state
+        await decide_anew(undecided.control, EmbeddingDecision(served.address, "endpoint-m", 384, "1"))
+        async with asyncio.timeout(LATE):
+            await old._following
+            while new.identity is None:  # noqa: ASYNC110 - what is awaited has no event of its own
+                await asyncio.sleep(0.01)
+        assert new.identity.key == "endpoint-m|384|1"
+        assert "restart" in old.state
+        with pytest.raises(EmbeddingUnavailable, match="endpoint-m"):
+            await old.query("hello", Deadline.after(LATE))
+        await decide_anew(undecided.control, EmbeddingDecision("offline", PACKAGED, 384, "1"))
+        async with asyncio.timeout(LATE):
+            await new._following
+        assert (old.identity, new.identity) == (None, None), "one process never has vectors of two models"
+        await asyncio.gather(old.close(), new.close())
 
 
 async def test_an_index_that_is_being_replaced_is_waited_for(undecided, tmp_path):
