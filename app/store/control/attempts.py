@@ -17,14 +17,15 @@ SPENT = statement(
     """,
     control=True,
 )
-# The write lock is taken before the count is read: attempts at once cannot both be the last one that is allowed.
+# The write lock is taken before the count is read: attempts at once cannot both be the last one that is allowed. Who was
+# forgotten meanwhile has no `until`: a first attempt.
 COUNT = statement(
     "attempts.count",
     """
     MERGE (a:_SignInAttempts {id: $id}) ON CREATE SET a.count = 0, a.until = $until
     SET a.locked = true
-    WITH a, CASE WHEN a.until <= $now THEN 0 ELSE a.count END AS before,
-         CASE WHEN a.until <= $now THEN $until ELSE a.until END AS until
+    WITH a, CASE WHEN coalesce(a.until, 0) <= $now THEN 0 ELSE a.count END AS before,
+         CASE WHEN coalesce(a.until, 0) <= $now THEN $until ELSE a.until END AS until
     SET a.count = CASE WHEN before < $most THEN before + 1 ELSE before END, a.until = until
     REMOVE a.locked
     RETURN before < $most AS within

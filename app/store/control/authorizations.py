@@ -32,7 +32,7 @@ TAKE_PENDING = statement(
     """
     MATCH (p:_PendingAuthorization {id: $id}) WHERE p.expires_at > $now
     SET p.locked = true
-    WITH p WHERE p.taken IS NULL
+    WITH p WHERE p.locked AND p.taken IS NULL
     SET p.taken = true
     RETURN properties(p) AS record
     """,
@@ -56,7 +56,7 @@ USE_CODE = statement(
     """
     MATCH (c:_Code {id: $id, client: $client, issuer: $issuer})
     SET c.locked = true
-    WITH c, c.used_at AS used_before
+    WITH c, c.used_at AS used_before WHERE c.locked
     SET c.used_at = coalesce(used_before, $now)
     REMOVE c.locked
     RETURN properties(c) AS record, used_before

@@ -20,7 +20,9 @@ _INTERNAL = frozenset({"digest", "locked", "taken"})
 ADD = statement(
     "invitations.add",
     """
-    MATCH (t:_Tenant {id: $of}) SET t.locked = true REMOVE t.locked
+    MATCH (t:_Tenant {id: $of}) SET t.locked = true
+    WITH t WHERE t.locked
+    REMOVE t.locked
     WITH t WHERE COUNT { MATCH (i:_Invitation {tenant: $of}) WHERE i.expires_at > $now AND i.taken IS NULL } < $most
     CREATE (i:_Invitation) SET i = $record
     RETURN i.id AS id
@@ -42,7 +44,7 @@ TAKE = statement(
     """
     MATCH (i:_Invitation {digest: $digest, issuer: $issuer}) WHERE i.expires_at > $now
     SET i.locked = true
-    WITH i WHERE i.taken IS NULL
+    WITH i WHERE i.locked AND i.taken IS NULL
     SET i.taken = true
     RETURN i.id AS id
     """,
@@ -62,7 +64,7 @@ WITHDRAW = statement(
     """
     MATCH (i:_Invitation {id: $id, tenant: $of})
     SET i.locked = true
-    WITH i WHERE i.taken IS NULL
+    WITH i WHERE i.locked AND i.taken IS NULL
     SET i.taken = true
     RETURN i.id AS id
     """,

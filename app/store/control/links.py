@@ -29,7 +29,7 @@ TAKE = statement(
     """
     MATCH (l:_SignInLink {id: $id, issuer: $issuer}) WHERE l.expires_at > $now
     SET l.locked = true
-    WITH l WHERE l.taken IS NULL
+    WITH l WHERE l.locked AND l.taken IS NULL
     SET l.taken = true
     RETURN l.user AS user
     """,

@@ -17,7 +17,9 @@ LARGEST_NUMBER = 20
 ADD = statement(
     "passkeys.add",
     """
-    MATCH (u:_User {id: $user}) SET u.locked = true REMOVE u.locked
+    MATCH (u:_User {id: $user}) SET u.locked = true
+    WITH u WHERE u.locked
+    REMOVE u.locked
     WITH u WHERE COUNT { MATCH (other:_Passkey {user: $user}) } < $most
     CREATE (p:_Passkey) SET p = $record
     RETURN p.id AS id
@@ -47,7 +49,9 @@ REMOVE = statement(
 USED = statement(
     "passkeys.used",
     """
-    MATCH (p:_Passkey {id: $id}) SET p.locked = true REMOVE p.locked
+    MATCH (p:_Passkey {id: $id}) SET p.locked = true
+    WITH p WHERE p.locked
+    REMOVE p.locked
     WITH p WHERE $count > p.sign_count OR ($count = 0 AND p.sign_count = 0)
     SET p.sign_count = $count, p.used_at = $now, p.backed_up = $backed_up
     RETURN p.id AS id

@@ -232,10 +232,18 @@ class QueueStore:
         return found[0] if found else None
 
     async def newest(
-        self, tenant: str, layers: Collection[str], name: str, *, sender: str | None = None, cancelled: bool = False
+        self,
+        tenant: str,
+        layers: Collection[str],
+        name: str,
+        *,
+        first: str,
+        sender: str | None = None,
+        cancelled: bool = False,
     ) -> Item | None:
-        """The newest item of this name whose bytes are kept, or that was ``cancelled``."""
-        asked = {"of": tenant, "readable": sorted(layers), "name": name, "sender": sender}
+        """The newest item of this name whose bytes are kept, or that was ``cancelled``: that of the subject ``first``,
+        another's only if it sent none."""
+        asked = {"of": tenant, "readable": sorted(layers), "name": name, "first": first, "sender": sender}
         found = await self._items(NEWEST, **asked, cancelled=cancelled)
         return found[0] if found else None
 

@@ -49,7 +49,9 @@ ACCEPTED = statement(
     "queue.accepted",
     """
     MATCH (i:_IngestItem {key: $key})
-    SET i.locked = true REMOVE i.locked
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
     RETURN properties(i) AS item
     """,
     writes=True,
@@ -149,7 +151,7 @@ NEWEST = statement(
     MATCH (i:_IngestItem {tenant: $of, name: $name})
     WHERE i.layer IN $readable AND (i.stored OR ($cancelled AND i.state = 'cancelled'))
       AND i.subject = coalesce($sender, i.subject)
-    RETURN properties(i) AS item ORDER BY i.created_at DESC, i.id LIMIT 1
+    RETURN properties(i) AS item ORDER BY i.subject <> $first, i.created_at DESC, i.id LIMIT 1
     """,
     control=True,
 )
@@ -183,7 +185,9 @@ TAKE = statement(
     "queue.take",
     """
     MATCH (i:_IngestItem {id: $id, tenant: $of}) WHERE i.layer IN $writable
-    SET i.locked = true REMOVE i.locked
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
     WITH i WHERE i.state <> 'cancelled'
     RETURN properties(i) AS item
     """,
@@ -220,7 +224,9 @@ CLAIM = statement(
     WHERE i.layer IN $writable AND ($id IS NULL OR i.id = $id)
       AND (i.state = 'pending' OR (i.state = 'claimed' AND i.due <= $now))
     WITH i ORDER BY i.created_at, i.id LIMIT $limit
-    SET i.locked = true REMOVE i.locked
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
     WITH i WHERE i.state = 'pending' OR (i.state = 'claimed' AND i.due <= $now)
     SET i.state = 'claimed', i.claims = i.claims + 1, i.lease = $lease, i.due = $until, i.updated_at = $now
     RETURN properties(i) AS item ORDER BY i.created_at, i.id
@@ -236,7 +242,9 @@ CLAIM_CONVERSION = statement(
     MATCH (i:_IngestItem) WHERE i.state IN ['received', 'converting'] AND i.due <= $now
       AND NOT EXISTS { MATCH (t:_Tenant {data: i.tenant}) WHERE t.state <> 'active' }
     WITH i ORDER BY i.tenant <= $after, i.tenant, i.due, i.id LIMIT 1
-    SET i.locked = true REMOVE i.locked
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
     WITH i WHERE i.state IN ['received', 'converting'] AND i.due <= $now
     SET i.state = 'converting', i.attempts = i.attempts + 1, i.lease = $lease, i.due = $until, i.updated_at = $now
     RETURN properties(i) AS item
@@ -249,7 +257,9 @@ GIVEN_UP = statement(
     """
     MATCH (i:_IngestItem {tenant: $of, state: 'claimed'}) WHERE i.due <= $now AND i.claims >= $claims
     WITH i ORDER BY i.id LIMIT 100
-    SET i.locked = true REMOVE i.locked
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
     WITH i WHERE i.state = 'claimed' AND i.due <= $now
     SET i.state = 'failed', i.reason = $reason, i.lease = null, i.updated_at = $now
     RETURN i.id AS id

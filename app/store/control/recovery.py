@@ -12,7 +12,9 @@ __all__ = ["RecoveryCodeStore"]
 REPLACE = statement(
     "recovery.replace",
     """
-    MATCH (u:_User {id: $user}) SET u.locked = true REMOVE u.locked
+    MATCH (u:_User {id: $user}) SET u.locked = true
+    WITH u WHERE u.locked
+    REMOVE u.locked
     WITH u
     CALL () { MATCH (old:_RecoveryCode {user: $user}) DELETE old }
     UNWIND $codes AS code
@@ -28,7 +30,7 @@ USE = statement(
     """
     MATCH (c:_RecoveryCode {id: $id, user: $user})
     SET c.locked = true
-    WITH c WHERE c.used_at IS NULL
+    WITH c WHERE c.locked AND c.used_at IS NULL
     SET c.used_at = $now
     RETURN c.id AS id
     """,

@@ -26,7 +26,7 @@ ROTATE = statement(
     """
     MATCH (t:_RefreshToken {id: $id})
     SET t.locked = true
-    WITH t, t.used_at AS used_before
+    WITH t, t.used_at AS used_before WHERE t.locked
     SET t.used_at = coalesce(used_before, $now)
     REMOVE t.locked
     WITH t, used_before

@@ -59,6 +59,7 @@ LOCK = statement(
     UNWIND $ids AS id
     MATCH (r:_Run {id: id, tenant: $owner})
     SET r.locked = true
+    WITH r WHERE r.locked
     REMOVE r.locked
     RETURN r {.*} AS run
     """,
@@ -255,9 +256,11 @@ class RunStore:
         found = await self.runs(tenant, layers, kinds=LEARNING, states=states, limit=1)
         return found[0] if found else None
 
-    async def running(self, tenant: str, layers: Collection[str], now: int) -> Run | None:
-        """The run that is under way, of those that these layers may see."""
-        found = await self.runs(tenant, layers, states=("running",))
+    async def running(
+        self, tenant: str, layers: Collection[str], now: int, *, kinds: Sequence[Kind] = ()
+    ) -> Run | None:
+        """The run that is under way, of these kinds or of all, of those that these layers may see."""
+        found = await self.runs(tenant, layers, kinds=kinds, states=("running",))
         return next((run for run in found if run.state_at(now) == "running"), None)
 
     async def mark(self, writing: Writing, tenant: str, place: str, session: str) -> Watermark | None:

@@ -45,7 +45,7 @@ RENEW = statement(
     f"""
     MATCH (a:_ServiceAccount {{id: $id, tenant: $of}})
     SET a.renewed = $now
-    WITH a, a.grant AS ended
+    WITH a, a.grant AS ended WHERE a.renewed = $now
     SET a.grant = $grant, a.secret = $secret
     RETURN {_FIELDS}, ended
     """,

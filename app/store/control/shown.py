@@ -19,7 +19,7 @@ TAKE = statement(
     """
     MATCH (o:_ShownOnce {id: $id}) WHERE o.expires_at > $now
     SET o.locked = true
-    WITH o, o.sealed AS sealed WHERE sealed IS NOT NULL
+    WITH o, o.sealed AS sealed WHERE o.locked AND sealed IS NOT NULL
     REMOVE o.sealed
     RETURN sealed
     """,
