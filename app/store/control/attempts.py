@@ -17,8 +17,8 @@ SPENT = statement(
     """,
     control=True,
 )
-# The write lock is taken before the count is read: attempts at once cannot both be the last one that is allowed. Who was
-# forgotten meanwhile has no `until`: a first attempt.
+# The write lock is taken before the count is read: attempts at once cannot both be the last one that is allowed. What
+# was forgotten meanwhile has no `until`: this attempt is a first one.
 COUNT = statement(
     "attempts.count",
     """

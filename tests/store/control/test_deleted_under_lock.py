@@ -36,8 +36,8 @@ _LOCKS: Final = re.compile(r"SET (\w)\.(?:locked = true|renewed = \$now)")
 DELETE = statement(
     "test.delete_record",
     """
-    MATCH (n:_PendingAuthorization|_Code|_Export|_Tenant|_Invitation|_SignInLink|_User|_Passkey|_IngestItem|_RecoveryCode
-      |_RefreshToken|_Run|_ServiceAccount|_ShownOnce {id: $id})
+    MATCH (n:_PendingAuthorization|_Code|_Export|_Tenant|_Invitation|_SignInLink|_User|_Passkey|_IngestItem
+      |_RecoveryCode|_RefreshToken|_Run|_ServiceAccount|_ShownOnce {id: $id})
     DELETE n RETURN count(*) AS deleted
     """,
     writes=True,
@@ -81,8 +81,13 @@ def parameters_of(asked: Statement, name: str) -> dict[str, Any]:
     every: dict[str, Any] = {
         **dict.fromkeys(("id", "key", "digest", "of", "owner", "user", "client", "issuer", "successor"), name),
         **dict.fromkeys(("lease", "answer", "state", "kind", "reason", "grant", "secret"), "new"),
-        **{"ids": [name], "writable": [name], "codes": [name], "record": {}, "after": name[:-1]},
-        **{"now": 1, "until": 2, "expires_at": 2, "most": 9, "limit": 1, "count": 0, "claims": 1, "backed_up": False},
+        **{key: [name] for key in ("ids", "writable", "codes")},
+        **dict.fromkeys(("now", "limit", "claims"), 1),
+        **dict.fromkeys(("until", "expires_at", "most"), 2),
+        "after": name[:-1],
+        "record": {},
+        "count": 0,
+        "backed_up": False,
     }
     return {parameter: every[parameter] for parameter in asked.parameters}
 
