@@ -14,6 +14,7 @@ import httpx2
 from app.cli.client.console import emit, say
 from app.cli.client.variables import unknown_variables
 from app.cli.database import running
+from app.counting import counted
 from app.errors import CallError, StartError
 from app.memory.analysis.anew import without_vector
 from app.settings import Settings
@@ -145,7 +146,8 @@ async def _vectors(database: Database) -> Finding:
         return Finding("vectors", ok=True, detail="no model was decided on yet")
     entities, due = await without_vector(database, decided.key)
     if due:
-        detail = f"{due:,} of {entities:,} entities have none by {decided.model}: they are found by their words alone"
+        every = counted(entities, "entity", "entities")
+        detail = f"without one by {decided.model}, and found by words alone: {due:,} of {every}"
         return Finding("vectors", ok=False, detail=detail, remedy="`graphkeep reembed` makes them.", warning=True)
     return Finding("vectors", ok=True, detail=f"every entity has one by {decided.model}")
 

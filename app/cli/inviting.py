@@ -10,6 +10,7 @@ import typer
 from app.cli.client.console import emit, say
 from app.cli.people import Json, answer, do
 from app.cli.tenancy import Email, users
+from app.counting import counted
 
 if TYPE_CHECKING:
     from app.cli.admitting import Admitting
@@ -97,7 +98,8 @@ def user_sign_out(
     """Sign every browser of a person out, and make open sign-in links of theirs worthless."""
     ended = _do(lambda admitting: admitting.sign_out(email, programs=programs))
     more = " Their programs and tokens are refused within 5 seconds." if programs else ""
-    answer(ended, f"{ended['ended']} browsers of {ended['email']} are signed out.{more}", as_json)
+    browsers = counted(ended["ended"], "browser")
+    answer(ended, f"Signed out: {browsers} of {ended['email']}.{more}", as_json)
 
 
 @users.command("show")

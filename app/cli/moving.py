@@ -14,6 +14,7 @@ import typer
 from app.cli.client.console import note, require
 from app.cli.client.reading import read_settings
 from app.cli.people import Json, answer
+from app.counting import counted
 
 if TYPE_CHECKING:
     from app.cli.movement import Movement
@@ -60,8 +61,7 @@ def backup(
     names = None if every else [tenant or "home"]
     found = _do(lambda movement: movement.back_up(names, folder, vectors=vectors, shown=_shown("backed up")))
     lines = [
-        f"{each['tenant']}: {each['file']} ({each['nodes']} nodes, {each['edges']} edges, {each['size_bytes']} bytes, "
-        f"sha256 {each['sha256']})"
+        f"{each['tenant']}: {each['file']} ({_held(each)}, {each['size_bytes']} bytes, sha256 {each['sha256']})"
         for each in found["backups"]
     ]
     for each in found["failed"]:
@@ -104,7 +104,7 @@ def restore(
             file, tenant, into_new=into_new, replace=replace, ids=ids.value, shown=_shown("restored")
         )
     )
-    words = f"Tenant {found['tenant']} holds {found['nodes']} nodes and {found['edges']} edges."
+    words = f"Tenant {found['tenant']} holds {_held(found)}."
     answer(found, words + _unembedded(found), as_json)
 
 
@@ -114,10 +114,7 @@ def _restore_all(folder: Path, ids: Ids, as_json: bool) -> None:
         note(f"{each['tenant']}: {each['file']} passed over: {each['error']}")
     for each in found["failed"]:
         note(f"{each['tenant']}: not restored: {each['error']}")
-    lines = [
-        f"{each['tenant']}: {each['nodes']} nodes and {each['edges']} edges of {each['file']}.{_unembedded(each)}"
-        for each in found["restored"]
-    ]
+    lines = [f"{each['tenant']}: {_held(each)} of {each['file']}.{_unembedded(each)}" for each in found["restored"]]
     answer(found, "\n".join(lines), as_json)
     if found["failed"] or found["passed_over"]:
         raise typer.Exit(1)
@@ -145,9 +142,11 @@ def take_over(
     )
     for bad in found["skipped"]:
         note(f"line {bad['line']} left out: {bad['why']}")
+    told = counted(found["relations"], "relation")
+    among = counted(found["entities"], "entity", "entities")
     words = (
-        f"Tenant {found['tenant']} learned {found['relations']} relations ({found['created_relations']} of them new) "
-        f"among {found['entities']} entities ({found['created_entities']} new)."
+        f"Tenant {found['tenant']} learned {told} ({found['created_relations']} of them new) "
+        f"among {among} ({found['created_entities']} new)."
     )
     answer(found, words + _unembedded(found), as_json)
 
@@ -167,15 +166,21 @@ def compact(as_json: Json = False) -> None:
     stages = {word: _shown(word) for word in ("read", "written", "compared")}
     found = asyncio.run(compacted(settings, note, lambda word, done, total: stages[word](done, total)))
     sizes = f"{found['before_bytes'] / 2**20:.1f} MB before, {found['after_bytes'] / 2**20:.1f} MB now"
-    words = f"The store was rebuilt: {found['nodes']} nodes and {found['relations']} relations, {sizes}."
+    held = f"{counted(found['nodes'], 'node')} and {counted(found['relations'], 'relation')}"
+    words = f"The store was rebuilt: {held}, {sizes}."
     answer(found, words, as_json)
+
+
+def _held(found: dict[str, Any]) -> str:
+    return f"{counted(found['nodes'], 'node')} and {counted(found['edges'], 'edge')}"
 
 
 def _unembedded(found: dict[str, Any]) -> str:
     without = found["without_vector"]
     if not without:
         return ""
-    return f" {without} entities are found by their words, not yet by their meaning, until graph_reembed has run."
+    are = "is found by its words, not yet by its" if without == 1 else "are found by their words, not yet by their"
+    return f" {counted(without, 'entity', 'entities')} {are} meaning, until graph_reembed has run."
 
 
 def _shown(done_word: str) -> Callable[[int, int], None]:
@@ -186,7 +191,8 @@ def _shown(done_word: str) -> Callable[[int, int], None]:
         nonlocal last
         if time.monotonic() - last >= _SHOWN_SECONDS:
             last = time.monotonic()
-            note(f"{done:,} of {total:,} records {done_word}" if total else f"{done:,} records {done_word}")
+            said = counted(total or done, "record")
+            note(f"{done:,} of {said} {done_word}" if total else f"{said} {done_word}")
 
     return shown
 

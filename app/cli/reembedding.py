@@ -11,6 +11,7 @@ import typer
 from app.cli.client.console import note, require
 from app.cli.client.reading import read_settings
 from app.cli.people import Json, answer
+from app.counting import counted
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Shown:
     """Says how far it is, every other second, and how long the rest may take."""
 
     def __init__(self, outlook: Outlook) -> None:
-        note(f"Embedding {outlook.due:,} of {outlook.entities:,} entities by {outlook.after.model}")
+        note(f"Embedding {outlook.due:,} of {_entities(outlook.entities)} by {outlook.after.model}")
         self._began = self._last = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
@@ -73,21 +74,25 @@ class _Shown:
         if now - self._last >= _SHOWN_SECONDS and done:
             self._last = now
             rest = (now - self._began) * (total - done) / done
-            note(f"{done:,} of {total:,} entities embedded, about {rest / 60:.0f} min left")
+            note(f"{done:,} of {_entities(total)} embedded, about {rest / 60:.0f} min left")
+
+
+def _entities(number: int) -> str:
+    return counted(number, "entity", "entities")
 
 
 def _words(found: dict[str, Any]) -> str:
     if not found["applied"]:
         return (
             f"The database's vectors are by {found['from']}; the setting gives {found['to']}. Embedding "
-            f"{found['left']:,} entities anew takes a while, and each is found by its words alone until it has its new "
+            f"{_entities(found['left'])} anew takes a while, and each is found by its words alone until it has its new "
             "vector. Nothing was changed. Go on with: graphkeep reembed --yes"
         )
-    words = f"{found['embedded']:,} entities were embedded by {found['to']}."
+    words = f"{found['to']} embedded {_entities(found['embedded'])}."
     if found["failed"]:
         words += " The model stopped answering."
     if found["left"]:
-        words += f" {found['left']:,} are left, found by their words alone; repeat the command."
+        words += f" Left, and found by their words alone: {found['left']:,}; repeat the command."
     if found["changes"]:
         words += (
             " A gateway that runs with this setting uses it within half a minute; one with another setting finds by "

@@ -11,6 +11,7 @@ import typer
 from app.cli import clients, inviting, moving, people, reembedding, rules
 from app.cli.client.console import emit, require, say
 from app.cli.client.reading import read_settings
+from app.counting import counted
 
 __all__ = ["commands"]
 
@@ -117,7 +118,7 @@ def push(
             "--to",
             metavar="URL",
             help="Public address of the gateway. Default: GRAPHKEEP_ADDRESS, the file `address` beside the token, or "
-            "this machine.",
+            "this machine, at GRAPHKEEP_HTTP_PORT.",
         ),
     ] = None,
     folder: Annotated[
@@ -125,7 +126,7 @@ def push(
     ] = None,
     layer: Annotated[str | None, typer.Option(help="Layer to send into. Default: the token's write layer.")] = None,
     agents: Annotated[bool, typer.Option("--agents", help="Transcripts of helpers (agent-*) too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent, and what not.")] = False,
     again: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Send this one although it was cancelled; repeatable.")
     ] = None,
@@ -169,7 +170,7 @@ def plugin(
     require("server")
     from app.cli.plugin import write
 
-    say(f"{write(folder)} files in {folder}")
+    say(f"{counted(write(folder), 'file')} in {folder}")
 
 
 @commands.command()

@@ -8,6 +8,7 @@ import typer
 
 from app.cli.client.console import emit, note, say
 from app.cli.people import Json, answer, do, tenants, users
+from app.counting import counted
 
 __all__ = ["layers", "tenants", "users"]
 
@@ -41,10 +42,8 @@ def tenant_delete(
     """
     found = do(lambda administration: administration.delete_tenant(name, confirm, shown=note))
     erased = ", ".join(f"{many} {kind}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
-    files = found["certificate"]["files"]
-    answer(
-        found, f"Tenant {name} is deleted and erased: {erased}; {files} files. Certificate: {found['file']}", as_json
-    )
+    files = counted(found["certificate"]["files"], "file")
+    answer(found, f"Tenant {name} is deleted and erased: {erased}; {files}. Certificate: {found['file']}", as_json)
 
 
 @layers.command("add")

@@ -8,6 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from app.counting import counted
+
 __all__ = ["ACTIONS", "action_in_words", "browser_in_words", "moment"]
 
 MINUTE: Final = 60
@@ -125,5 +127,5 @@ def _relative(ahead: float) -> str:
         for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
         if distance >= size
     )
-    words = f"{number} {unit}{'' if number == 1 else 's'}"
+    words = counted(number, unit)
     return f"in {words}" if ahead > 0 else f"{words} ago"

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from app.counting import counted
 from app.errors import StartError
 
 __all__ = ["ENGINE_VERSION", "Engine", "fetch_engine", "installed_engine"]
@@ -191,7 +192,8 @@ def _resolver(journal: Path, progress: Progress, stop: threading.Event) -> Any:
                 self.descriptions += 1
             if time.monotonic() - self.reported > _REPORT_SECONDS:
                 self.reported = time.monotonic()
-                found = f"{self.descriptions} descriptions read, {self.files} of {total} files"
+                read = counted(self.descriptions, "description")
+                found = f"{read} read, {self.files} of {counted(total, 'file')}"
                 progress(f"  {found}, {self.size / 1e6:.0f} MB")
             return path
 

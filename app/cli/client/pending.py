@@ -17,6 +17,7 @@ from app.cli.client.console import say
 from app.cli.client.place import read_address, read_token
 from app.cli.client.push.found import folder
 from app.cli.client.push.sent import unsent
+from app.counting import counted
 
 __all__ = ["line", "run"]
 
@@ -39,11 +40,11 @@ def line(found: Mapping[str, Any], unsent: int = 0) -> str:
     ``unsent``: conversations of this device that `graphkeep push` has not dealt with yet.
     """
     waiting = [
-        _counted(found["unprocessed_transcripts"], "unprocessed transcript"),
-        _counted(found["pending_ingests"], "pending ingest doc"),
-        f"{_counted(unsent, 'session')} of this device not sent" if unsent else "",
+        (int(found["unprocessed_transcripts"]), "unprocessed transcript", ""),
+        (int(found["pending_ingests"]), "pending ingest doc", ""),
+        (unsent, "session", " of this device not sent"),
     ]
-    said = ", ".join(part for part in waiting if part)
+    said = ", ".join(counted(number, what) + where for number, what, where in waiting if number)
     if not said:
         return ""
     running = found["running"]
@@ -56,21 +57,20 @@ def line(found: Mapping[str, Any], unsent: int = 0) -> str:
         return f"[graph-memory] {said}. No dream process has run yet. {command}"
     if hours < found["cooldown_hours"]:
         return ""
-    return f"[graph-memory] {said}. Last dream: {_counted(round(hours), 'hour')} ago. {command}"
+    return f"[graph-memory] {said}. Last dream: {counted(round(hours), 'hour')} ago. {command}"
 
 
 def _warning(found: Mapping[str, Any]) -> str:
-    strange = _counted(int(found.get("strange_transcripts", 0)), "transcript")
-    return f" Format warning: {strange} in a form that the gateway does not know; update graphkeep." if strange else ""
+    strange = int(found.get("strange_transcripts", 0))
+    if not strange:
+        return ""
+    said = counted(strange, "transcript")
+    return f" Format warning: {said} in a form that the gateway does not know; update graphkeep."
 
 
 def _plain(text: str) -> str:
     """One short line of it: an agent reads it, and a terminal would obey its control characters."""
     return "".join(ch if ch.isprintable() else " " for ch in text[:_LONGEST])
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}" if number else ""
 
 
 def _asked() -> Mapping[str, Any]:

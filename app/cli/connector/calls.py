@@ -14,6 +14,7 @@ import httpx2
 
 from app.cli.connector.discovery import ACCEPT, INITIALIZE, Documents, challenge_of
 from app.cli.connector.report import NotTried, Trouble
+from app.counting import counted
 
 __all__ = ["LEGACY", "MODERN", "Calls"]
 
@@ -47,7 +48,7 @@ class Calls:
         if MODERN not in found.get("supportedVersions", []):
             raise Trouble(f"server/discover does not name {MODERN}", "Run one release of the gateway everywhere.")
         self.tools = _listed(_result(await self.send(token, MODERN, "tools/list"), "tools/list"))
-        return f"{MODERN}: {len(self.tools)} tools"
+        return f"{MODERN}: {counted(len(self.tools), 'tool')}"
 
     async def initialize(self, token: str) -> str:
         """``initialize``, ``notifications/initialized`` and ``tools/list`` in the era before.

@@ -10,6 +10,7 @@ from typing import Any, Final
 from graspologic_native import leiden
 
 from app.contract import Call
+from app.counting import counted
 from app.memory.analysis.queries import EDGES, MEMBERS
 from app.memory.analysis.schemas import CommunitiesInput
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
@@ -37,7 +38,7 @@ async def communities(database: Database, call: Call, arguments: CommunitiesInpu
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     row = (await session.read(EDGES, min_weight=arguments.weight_threshold, most=_MOST))[0]
     links: list[Link] = row["links"]
-    await call.progress(1, 3, f"{len(links)} links read")
+    await call.progress(1, 3, f"{counted(len(links), 'link')} read")
     quality, groups = await asyncio.to_thread(_divided, links, arguments.resolution)
     await call.progress(2, 3, "divided")
     found = [group for group in groups if len(group) >= arguments.min_size]

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from app.context import TENANT_WIDE, Deadline, Scope
+from app.counting import counted
 from app.errors import Conflict, InvalidInput
 from app.graph.vocabulary import ENTITY_PROPERTIES
 from app.memory.census import Census
@@ -379,7 +380,7 @@ def _refusal(bad: Sequence[Bad]) -> InvalidInput:
     shown = "; ".join(f"line {each.line}: {each.why}" for each in bad[:_BAD_SHOWN])
     more = f"; and {len(bad) - _BAD_SHOWN} more" if len(bad) > _BAD_SHOWN else ""
     return InvalidInput(
-        f"{len(bad)} lines cannot be taken over, so nothing was applied: {shown}{more}. Mend them, or leave them out "
-        "with --skip-bad.",
+        f"{counted(len(bad), 'line')} cannot be taken over, so nothing was applied: {shown}{more}. Mend them, or leave "
+        "them out with --skip-bad.",
         field="file",
     )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
+from app.counting import counted
 from app.errors import Conflict, InvalidInput
 from app.memory.calls import noted, once
 from app.memory.census import Census
@@ -164,4 +165,5 @@ def _executed(going: Going, aliases: int, left: int) -> Json:
 
 
 def _summary(ids: Sequence[str], going: Going) -> str:
-    return f"pruned {len(ids)} entities and {len(going.relations())} relations"
+    entities, relations = counted(len(ids), "entity", "entities"), counted(len(going.relations()), "relation")
+    return f"pruned {entities} and {relations}"

@@ -10,6 +10,7 @@ from neo4j.time import DateTime
 
 from app.context import Scope
 from app.contract import Json
+from app.counting import counted
 from app.errors import InvalidInput
 from app.store.moving.format import Counts
 from app.store.moving.queries import COUNT_STORED, FIND_DOUBLES, WRITE_ALIASES, WRITE_EDGES, WRITE_NODES
@@ -118,4 +119,5 @@ def _guarded(row: Row) -> dict[str, Any]:
 
 
 def _words(counts: Counts) -> str:
-    return f"{counts.nodes} nodes, {counts.aliases} aliases and {counts.edges} edges"
+    aliases = counted(counts.aliases, "alias", "aliases")
+    return f"{counted(counts.nodes, 'node')}, {aliases} and {counted(counts.edges, 'edge')}"
