@@ -125,7 +125,7 @@ class EntitiesAnswer(BaseModel):
 
     found: bool
     entities: list[Node] = Field(default_factory=list)
-    total: int = Field(description="Entities that fit what was asked, all pages together.")
+    total: int = Field(description="All entities that fit; of a search the best 500 are listed.")
     total_entities: int | None = Field(default=None, description="All entities in the layers that the call reads.")
     next_cursor: str | None = None
 
@@ -206,7 +206,8 @@ class Health(BaseModel):
     orphaned_nodes: int
     unresolved_contradictions: int
     stale_nodes: int
-    last_dream_run: str | None
+    last_dream_run: str | None = Field(description="When the last run that learnt came to its end.")
+    dream_running: bool = Field(description="Whether a run is under way now.")
     pending_ingest_docs: int
     total_ingested_docs: int
 

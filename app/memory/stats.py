@@ -32,6 +32,7 @@ async def stats(database: Database, call: Call) -> Mapping[str, Any]:
         waiting.cancel()
     learnt = {
         "last_dream_run": work.last_dream_run,
+        "dream_running": work.running is not None,
         "pending_ingest_docs": work.queue.pending,
         "total_ingested_docs": work.queue.completed,
     }

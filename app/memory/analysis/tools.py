@@ -107,7 +107,7 @@ ANALYSIS: Final = (
         volatile=frozenset(
             {
                 *("generated_at", "first_seen", "detected_date", "last_dream_run", "hours_since_last_dream"),
-                *("run_id", "started_at", "ended_at", "duration_ms"),
+                *("run_id", "started_at", "ended_at", "duration_ms", "minutes"),
             }
         ),
         example={"topic": "Project X", "project_cwd": "/home/alice/project-x"},

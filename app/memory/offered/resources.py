@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.contract import Call, Fill, Resource
+from app.counting import counted
 from app.errors import NotFound
 from app.graph.vocabulary import ENTITY_TYPES, RELATIONS
 from app.memory.analysis.context import build_context
@@ -59,8 +60,9 @@ async def _changelog(service: MemoryService, call: Call, _: str) -> str:
     if run is None:
         return "No run has come to its end yet.\n"
     counts = (
-        f"{run.transcripts} conversations, {run.documents} documents; {run.entities} entities and {run.edges} "
-        f"relations made, {run.errors} errors"
+        f"{counted(run.transcripts, 'conversation')}, {counted(run.documents, 'document')}; "
+        f"{counted(run.entities, 'entity', 'entities')} and {counted(run.edges, 'relation')} made, "
+        f"{counted(run.errors, 'error')}"
     )
     return f"# {run.kind} of {when(run.ended_at)}\n\n{counts}\n\n{run.changelog or '(nothing was noted)'}\n"
 
@@ -115,7 +117,7 @@ RESOURCES: Final = (
         volatile=frozenset(
             {
                 *("generated_at", "first_seen", "last_seen", "last_dream_run", "hours_since_last_dream"),
-                *("run_id", "started_at", "ended_at", "duration_ms", "detected_date"),
+                *("run_id", "started_at", "ended_at", "duration_ms", "minutes", "detected_date"),
             }
         ),
     ),

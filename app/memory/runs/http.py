@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from starlette.requests import Request
@@ -15,12 +14,10 @@ from app.edge.context import context_of, with_context
 from app.errors import InternalError
 from app.memory.pending import pending
 from app.memory.service import MemoryService
-from app.store.control.runs import RunStore
 
 __all__ = ["PENDING", "PendingRoute", "Under"]
 
 PENDING: Final = "/pending"
-_MINUTE: Final = 60_000
 
 
 class Under:
@@ -36,7 +33,7 @@ class Under:
 
 
 class PendingRoute:
-    """Answers with counts of what the caller's layers show, and the last and present run."""
+    """Answers with counts of what the caller's layers show, and the last run and the present one."""
 
     def __init__(self, service: MemoryService) -> None:
         self._service = service
@@ -56,18 +53,11 @@ class PendingRoute:
             raise InternalError("a request came past the stages that let it in")
         partition = scope_for(context.principal, None, writes=False)
         control = self._service.database.control.until(context.deadline, context.request_id)
-        waiting, now = await pending(control, partition), int(time.time() * 1000)
-        under_way = await RunStore(control).running(partition.tenant, partition.layers, now)
-        running = None
-        if under_way is not None and under_way.kind != "capture":
-            minutes = max(0, now - under_way.begun_at) // _MINUTE
-            # Every member's session begins with this line: nothing that another member worded stands in it.
-            running = {"source": under_way.kind, "minutes": minutes}
+        waiting = await pending(control, partition)
         cooldown = self._service.behaviour(context.principal).dream_cooldown_hours
         return {
             "ok": True,
             **waiting.work(),
             "strange_transcripts": waiting.queue.strange_transcripts,
             "cooldown_hours": cooldown,
-            "running": running,
         }

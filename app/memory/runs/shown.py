@@ -41,9 +41,10 @@ def run_shown(run: Run, call: Call, now: int, *, whole: bool = False) -> Json:
     return shown | {name: value for name, value in (("reason", run.reason), ("resumes", run.resumes)) if value}
 
 
-def last_dream(run: Run) -> Json:
-    """A run as ``graph_build_context`` and ``graph_stats`` tell of the last dream (contract §7.17)."""
-    return {"run_id": run.id, "started_at": when(run.begun_at), "source": run.source, **_counts(run)}
+def last_dream(run: Run, now: int) -> Json:
+    """A run as ``graph_build_context`` tells of the last dream (contract §7.17), with what it is at this moment."""
+    told = {"run_id": run.id, "state": run.state_at(now), "started_at": when(run.begun_at), "source": run.source}
+    return told | _counts(run)
 
 
 def mark_shown(mark: Watermark) -> Json:

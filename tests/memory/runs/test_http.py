@@ -66,6 +66,19 @@ async def test_a_device_is_told_what_the_briefing_says(service: MemoryService, d
     assert (told["hours_since_last_dream"], told["cooldown_hours"], told["running"]) == (2.1, 4, None)
 
 
+async def test_a_run_that_is_under_way_is_no_last_one(service: MemoryService, database: Database, tenant: str) -> None:
+    service.embedder.identity = None
+    agent = Agent(service, tenant, ("",), "")
+    await Leading(database, agent.call("graph_run"), RunInput(action="begin", device="desk")).answer()
+    told = await asked(agent)
+    briefed = await build_context(service, agent.call("graph_build_context"), ContextInput())
+    health = (await agent.stats())["health"]
+    assert (told["last_dream_run"], told["hours_since_last_dream"]) == (None, None)
+    assert told["running"] == briefed["pending_work"]["running"] == {"source": "dream", "minutes": 0}
+    assert (briefed["last_dream"]["state"], briefed["last_dream"]["ended_at"]) == ("running", None)
+    assert (health["last_dream_run"], health["dream_running"]) == (None, True)
+
+
 @pytest.mark.shows("graph_run", 16)
 async def test_a_session_of_another_member_is_told_of_a_run_in_no_words_of_who_began_it(
     service: MemoryService, database: Database, tenant: str
