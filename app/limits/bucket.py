@@ -6,9 +6,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["Bucket", "LocalBucket", "Rate"]
+from app.contract import Cost
+
+__all__ = ["BEGINS", "Bucket", "LocalBucket", "Rate"]
+
+BEGINS: Final = int(Cost.HEAVY)
+"""Tokens that a call needs at most to begin; what it costs beyond is owed. A whole-graph call costs all that a bucket
+holds: were that needed at once, no client could make one after any other call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +31,8 @@ class Bucket(Protocol):
     async def spend(self, key: str, cost: int, rate: Rate) -> float:
         """Spend ``cost`` tokens of ``key``, whose bucket fills at ``rate``.
 
-        Returns the seconds until the same cost could be paid, 0.0 when it was. A cost above the burst needs a full
-        bucket and leaves a debt, so it is possible and still paid for.
+        Returns the seconds until the same call could begin, 0.0 when it was paid for. A cost above ``BEGINS``,
+        or above the burst, needs no more than that and leaves a debt, so it is possible and still paid for.
         """
 
     async def close(self) -> None:
@@ -58,7 +64,7 @@ class LocalBucket:
                 key = ""
         speed = rate.per_minute / 60.0
         tokens = rate.burst - max(0.0, self._full_at.get(key, now) - now) * speed
-        missing = min(cost, rate.burst) - tokens
+        missing = min(cost, rate.burst, BEGINS) - tokens
         if missing > 1e-9:
             return missing / speed
         self._full_at[key] = now + (rate.burst - tokens + cost) / speed

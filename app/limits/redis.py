@@ -12,14 +12,15 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from app.limits.bucket import Bucket, Rate
+from app.limits.bucket import BEGINS, Bucket, Rate
 
 __all__ = ["RedisBucket"]
 
 log = structlog.get_logger("graphkeep.limits")
 
 # The moment (microseconds) at which the bucket is full is all that is kept; the key expires then, since a full bucket
-# and no bucket are the same. ARGV: tokens a second, burst, cost. Answers microseconds to wait, 0 = spent.
+# and no bucket are the same. ARGV: tokens a second, burst, cost, most to begin with. Answers
+# microseconds to wait, 0 = spent.
 SPEND: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -28,7 +29,7 @@ local burst = tonumber(ARGV[2])
 local cost = tonumber(ARGV[3])
 local full = tonumber(redis.call('GET', KEYS[1]) or now)
 local tokens = burst - math.max(0, full - now) * rate
-local missing = math.min(cost, burst) - tokens
+local missing = math.min(cost, burst, tonumber(ARGV[4])) - tokens
 if missing > 0.000001 then return math.ceil(missing / rate) end
 full = now + (burst - tokens + cost) / rate
 redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000) + 1)
@@ -62,7 +63,8 @@ class RedisBucket:
         # Hashed: ids do not belong in another system's key space.
         name = f"{self._prefix}:bucket:{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
-            wait = cast("int", await self._spend(keys=[name], args=[rate.per_minute / 60.0, rate.burst, cost]))
+            args = [rate.per_minute / 60.0, rate.burst, cost, BEGINS]
+            wait = cast("int", await self._spend(keys=[name], args=args))
         except (RedisError, OSError) as error:
             if self._away_until is None:
                 log.warning("Redis is away: each process counts for itself", error=type(error).__name__)

@@ -19,7 +19,11 @@ class LimitSettings(Configured, Room):
     calls_per_minute: float = Field(
         default=120, gt=0, description="Tokens that a (tenant, client) bucket gains a minute."
     )
-    burst: int = Field(default=20, ge=1, description="Tokens that a bucket holds at most.")
+    burst: int = Field(
+        default=20,
+        ge=1,
+        description="Tokens that a bucket holds at most. A call begins with 5; what it costs beyond is owed.",
+    )
     concurrent_reads: int = Field(default=8, ge=1, description="Reads of one tenant under way at once.")
     concurrent_writes: int = Field(default=4, ge=1, description="Writes of one tenant under way at once.")
     concurrent_whole_graph: int = Field(

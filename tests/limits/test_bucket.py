@@ -55,11 +55,22 @@ async def test_a_refused_call_costs_nothing(redis_server: RedisServer, kind: str
         assert await bucket.spend("a", 2, rate) == 0.0
 
 
-async def test_a_cost_above_the_burst_needs_a_full_bucket_and_is_paid_for(redis_server: RedisServer, kind: str) -> None:
+async def test_a_cost_above_a_small_burst_needs_it_all_and_is_paid_for(redis_server: RedisServer, kind: str) -> None:
     rate = Rate(60, 5)
     async with bucket_of(redis_server, kind) as bucket:
         assert await bucket.spend("a", 20, rate) == 0.0
         assert 15 < await bucket.spend("a", 1, rate) <= 16
+
+
+async def test_a_call_over_the_whole_graph_is_possible_after_others_and_paid_for(
+    redis_server: RedisServer, kind: str
+) -> None:
+    rate = Rate(60, 20)
+    async with bucket_of(redis_server, kind) as bucket:
+        assert [await bucket.spend("a", 1, rate) for _ in range(15)] == [0.0] * 15
+        assert await bucket.spend("a", 20, rate) == 0.0
+        assert 15 < await bucket.spend("a", 1, rate) <= 16
+        assert 19 < await bucket.spend("a", 20, rate) <= 20
 
 
 async def test_two_tenants_may_have_rates_of_their_own(redis_server: RedisServer, kind: str) -> None:
