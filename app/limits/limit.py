@@ -72,7 +72,14 @@ class Limit:
         except TimeoutError:
             if started:
                 raise
-            raise DeadlineExceeded(
-                "The call ran past its deadline and was stopped.",
-                outcome="not_applied" if tool.read_only else "unknown",
-            ) from None
+            raise _stopped(tool) from None
+
+
+def _stopped(tool: Tool) -> DeadlineExceeded:
+    said = "The call ran past its deadline and was stopped."
+    if tool.read_only:
+        return DeadlineExceeded(f"{said} Ask for less, or try again.")
+    return DeadlineExceeded(
+        f"{said} Whether it was applied is unknown; the same call with the same idempotency_key is safe to repeat.",
+        outcome="unknown",
+    )

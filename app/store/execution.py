@@ -42,6 +42,8 @@ class Trace:
 
     request_id: str
     tenant: str = ""
+    writes: bool = False
+    """Whether its call is one that changes something: who hears that the time is over then gets other advice."""
 
     def metadata(self) -> dict[str, str]:
         """The transaction's metadata."""
@@ -112,11 +114,15 @@ class Execution:
                     except DATABASE_FAILURES as error:
                         if not await patience.waits(error):
                             raise translate(
-                                error, outcome="not_applied", statement=name, request_id=trace.request_id
+                                error,
+                                outcome="not_applied",
+                                statement=name,
+                                request_id=trace.request_id,
+                                writes=trace.writes,
                             ) from error
         except TimeoutError:
             if clock.expired():
-                raise called_off("not_applied") from None
+                raise called_off("not_applied", writes=trace.writes) from None
             raise
 
     async def write(self, work: Callable[[Run], Awaitable[T]], deadline: Deadline, trace: Trace) -> T:
@@ -137,10 +143,14 @@ class Execution:
             except _Retry as retry:
                 error = retry.error
                 if work_until.passed:
-                    raise called_off("not_applied") from error
+                    raise called_off("not_applied", writes=True) from error
                 if not await patience.waits(error):
                     raise translate(
-                        error, outcome="not_applied", statement=attempt.statement, request_id=trace.request_id
+                        error,
+                        outcome="not_applied",
+                        statement=attempt.statement,
+                        request_id=trace.request_id,
+                        writes=True,
                     ) from error
             else:
                 return answer
@@ -235,7 +245,7 @@ class _Attempt:
         except TimeoutError as error:
             await self._abandon()
             if clock.expired():
-                raise called_off("not_applied") from None
+                raise called_off("not_applied", writes=True) from None
             raise _Retry(error) from error
         except DATABASE_FAILURES as error:
             await self._roll_back()
@@ -272,7 +282,8 @@ class _Attempt:
     def _commit_failure(self, error: Exception, outcome: Outcome) -> CallError | _Retry:
         if outcome == "not_applied":
             return _Retry(error)
-        return translate(error, outcome=outcome, statement=self.statement, request_id=self._trace.request_id)
+        request_id = self._trace.request_id
+        return translate(error, outcome=outcome, statement=self.statement, request_id=request_id, writes=True)
 
     async def _roll_back(self) -> None:
         if self._transaction is not None:

@@ -93,35 +93,43 @@ def commit_outcome(error: BaseException) -> Outcome:
     return "unknown"
 
 
-def called_off(outcome: Outcome) -> DeadlineExceeded:
-    """The error for a call whose time is over."""
+def called_off(outcome: Outcome, *, writes: bool = False) -> DeadlineExceeded:
+    """The error for a call whose time is over; ``writes``: it would have changed something."""
     if outcome == "unknown":
         return DeadlineExceeded(
             "the time for this call ended while the change was being committed; it may have been applied. "
             "Call again with the same idempotency_key to learn which",
             outcome=outcome,
         )
+    if writes:
+        return DeadlineExceeded(
+            "the time for this call ended before its change was committed; nothing was applied. Try again with the "
+            "same idempotency_key, a large batch in parts"
+        )
     return DeadlineExceeded("the time for this call ended; nothing was applied. Narrow it or try again later")
 
 
-def translate(error: Exception, *, outcome: Outcome, statement: str, request_id: str) -> CallError:
+def translate(
+    error: Exception, *, outcome: Outcome, statement: str, request_id: str, writes: bool = False
+) -> CallError:
     """The error that a caller gets for ``error``; the log gets the code, never parameters or the server's message."""
     code = str(getattr(error, "code", None) or type(error).__name__)
-    failure = _translated(error, code, outcome)
+    failure = _translated(error, code, outcome, writes=writes)
     level = _log.error if isinstance(failure, InternalError) else _log.warning
     level("database_failure", code=code, statement=statement, request_id=request_id, outcome=outcome)
     return failure
 
 
-def _translated(error: Exception, code: str, outcome: Outcome) -> CallError:
+def _translated(error: Exception, code: str, outcome: Outcome, *, writes: bool) -> CallError:
     if code.startswith(_TIMED_OUT):
-        return called_off(outcome)
+        return called_off(outcome, writes=writes)
     if isinstance(error, ConstraintError):
         return Conflict("a record with this key exists already; nothing was applied", outcome=outcome)
     if isinstance(error, ConnectionAcquisitionTimeoutError) or code == _TOO_MANY:
         return Overloaded("the database is busy; try again shortly", outcome=outcome, retry_after_ms=1000)
     if isinstance(error, TransientError) and _is_memory(error):
-        return Overloaded("the call needs more memory than one call may use; narrow it", outcome=outcome)
+        advice = "send it in parts" if writes else "narrow it"
+        return Overloaded(f"the call needs more memory than one call may use; {advice}", outcome=outcome)
     if isinstance(error, TransientError):
         return Overloaded("other changes kept this one from finishing; try again", outcome=outcome, retry_after_ms=500)
     if isinstance(error, (ServiceUnavailable, SessionExpired, OSError, AuthError)) or is_shut_out(error):

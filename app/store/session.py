@@ -46,7 +46,7 @@ class TenantSession:
         self.scope = scope
         self.deadline = deadline
         self._execution = execution
-        self._trace = Trace(request_id, scope.tenant)
+        self._trace = Trace(request_id, scope.tenant, writes=bool(scope.writable))
         self._bound: dict[str, Any] = {"tenant": scope.tenant}
 
     async def read(self, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:

@@ -138,6 +138,8 @@ async def test_a_write_out_of_time_before_its_commit_was_not_applied(database, t
     with pytest.raises(DeadlineExceeded) as caught:
         await open_on(database, tenant, seconds=1.5).write(work)
     assert caught.value.outcome == "not_applied"
+    assert "same idempotency_key" in caught.value.message
+    assert "arrow" not in caught.value.message, "one change cannot be made narrower"
     assert time.monotonic() - begun < 1.5, "two thirds of the time are for the work"
     assert await times(database, tenant) == 0
 

@@ -143,6 +143,13 @@ async def test_a_read_past_its_deadline_says_so_and_stops_on_the_server(tenant, 
     await _nothing_runs(database, tenant)
 
 
+async def test_who_only_reads_is_told_to_ask_for_less_and_who_writes_to_try_again(tenant, open_session):
+    with pytest.raises(DeadlineExceeded, match="Narrow it"):
+        await open_session(tenant, write_layer=None, seconds=0).read(FIND, id="a")
+    with pytest.raises(DeadlineExceeded, match="same idempotency_key"):
+        await open_session(tenant, seconds=0).read(FIND, id="a")
+
+
 async def test_a_deadline_in_the_past_is_exceeded_at_once(tenant, open_session):
     with pytest.raises(DeadlineExceeded):
         await open_session(tenant, seconds=0).read(FIND, id="a")
