@@ -13,11 +13,11 @@ import typer
 from app.cli.client.console import EX_CONFIG
 from app.errors import StartError
 
-__all__ = ["ADDRESS_VARIABLE", "DEFAULT_ADDRESS", "TOKEN_VARIABLE", "client_folder", "read_address", "read_token"]
+__all__ = ["ADDRESS_VARIABLE", "TOKEN_VARIABLE", "client_folder", "read_address", "read_token"]
 
 ADDRESS_VARIABLE: Final = "GRAPHKEEP_ADDRESS"
 TOKEN_VARIABLE: Final = "GRAPHKEEP_TOKEN"  # noqa: S105 - the name of a variable
-DEFAULT_ADDRESS: Final = "http://localhost:8080"
+_USUAL_PORT: Final = 8080
 
 
 def client_folder() -> Path:
@@ -52,17 +52,17 @@ def read_token() -> str:
 
 def read_address() -> str:
     """The gateway's address without a trailing slash: ``GRAPHKEEP_ADDRESS``, or the file ``address`` in
-    ``client_folder()``, or the one on this machine.
+    ``client_folder()``, or the one on this machine, at the port that the settings give.
 
     Raises:
-        StartError: a token would go to it in the clear (exit code 78).
+        StartError: a token would go to it in the clear, or the settings give no port (exit code 78).
     """
     named = os.environ.get(ADDRESS_VARIABLE, "").strip()
     try:
         kept = named or (client_folder() / "address").read_text("utf-8").strip()
     except OSError:
         kept = ""
-    address = (kept or DEFAULT_ADDRESS).rstrip("/").removesuffix("/mcp")
+    address = (kept or f"http://localhost:{_port()}").rstrip("/").removesuffix("/mcp")
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and _loopback(parts.hostname or "")):
         raise StartError(
@@ -70,6 +70,21 @@ def read_address() -> str:
             exit_code=EX_CONFIG,
         )
     return address
+
+
+def _port() -> int:
+    """Where the gateway of this machine listens. The settings take half a second to import, and a session waits: they
+    are read only where something may have set the port."""
+    if not Path(".env").is_file() and not any(name.upper().endswith("_PORT") for name in os.environ):
+        return _USUAL_PORT
+    from app.settings import RunSettings
+
+    try:
+        return RunSettings().http_port
+    except ValueError as error:
+        raise StartError(
+            "GRAPHKEEP_HTTP_PORT is no port: give a number from 1 to 65535", exit_code=EX_CONFIG
+        ) from error
 
 
 def _loopback(host: str) -> bool:

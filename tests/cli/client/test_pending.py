@@ -139,6 +139,8 @@ def test_address_and_token_come_from_the_environment_or_from_files_of_their_owne
     folder.mkdir()
     monkeypatch.delenv("GRAPHKEEP_TOKEN", raising=False)
     monkeypatch.delenv("GRAPHKEEP_ADDRESS", raising=False)
+    for name in ("GRAPHKEEP_HTTP_PORT", "MCP_PORT", "GRAPH_MCP_HTTP_PORT"):
+        monkeypatch.delenv(name, raising=False)
     assert read_address() == "http://localhost:8080"
     with pytest.raises(StartError, match="no token"):
         read_token()
@@ -151,6 +153,22 @@ def test_address_and_token_come_from_the_environment_or_from_files_of_their_owne
     assert (read_address(), read_token()) == ("https://memory.example.org", "gk-2")
     monkeypatch.setenv("GRAPHKEEP_ADDRESS", "https://other.example.org/")
     assert read_address() == "https://other.example.org"
+
+
+def test_the_address_of_this_machine_has_the_port_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("GRAPHKEEP_ADDRESS", raising=False)
+    monkeypatch.delenv("GRAPHKEEP_HTTP_PORT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("GRAPHKEEP_HTTP_PORT=18081\n")
+    assert read_address() == "http://localhost:18081"
+    monkeypatch.setenv("GRAPHKEEP_HTTP_PORT", "18082")
+    assert read_address() == "http://localhost:18082"
+    monkeypatch.setenv("GRAPHKEEP_HTTP_PORT", "many")
+    with pytest.raises(StartError, match="GRAPHKEEP_HTTP_PORT"):
+        read_address()
 
 
 @pytest.mark.parametrize("url", ["http://memory.example.org", "ftp://localhost", "memory.example.org"])

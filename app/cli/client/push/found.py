@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-__all__ = ["Local", "find", "folder"]
+__all__ = ["LeftOut", "Local", "find", "folder", "left_out"]
 
 _LONGEST: Final = 150
 """Bytes of a name; the gateway takes 200."""
@@ -32,6 +32,14 @@ class Local:
     session: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file that is not sent, and the reason in words."""
+
+    path: Path
+    why: str
+
+
 def folder() -> Path:
     """Where Claude Code keeps its files."""
     named = os.environ.get("CLAUDE_CONFIG_DIR")
@@ -45,6 +53,27 @@ def find(root: Path, *, agents: bool = False) -> list[Local]:
     """
     found = [*_transcripts(root / "projects", agents=agents), *_memory_files(root / "projects")]
     return [local for _, local in sorted(found, key=lambda pair: (pair[0], str(pair[1].path)))]
+
+
+def left_out(root: Path, *, agents: bool = False) -> list[LeftOut]:
+    """Transcripts and notes below ``root`` that ``find`` does not take, by their paths."""
+    taken = {local.path for local in find(root, agents=agents)}
+    seen = {*root.glob("CLAUDE.md"), *root.glob("projects/*/*.jsonl"), *root.glob("projects/*/memory/**/*.md")}
+    return [LeftOut(path, _why(path)) for path in sorted(seen - taken)]
+
+
+def _why(path: Path) -> str:
+    if path.is_symlink():
+        return "a link, which may lead anywhere"
+    if path.suffix == ".jsonl" and path.name.startswith("agent-"):
+        return "the transcript of a helper; --agents sends it"
+    if path.name == "MEMORY.md":
+        return "it only lists the other memory files"
+    if path.name == "CLAUDE.md":
+        return "instructions, which every session reads itself"
+    if path.suffix == ".md" and path.parent.name != "memory":
+        return "it lies in a folder below `memory`"
+    return "it is no file that can be read"
 
 
 def _transcripts(projects: Path, *, agents: bool) -> Iterator[tuple[float, Local]]:

@@ -16,15 +16,18 @@ import httpx2
 from app.cli.client.console import EX_CONFIG, emit, note, say
 from app.cli.client.place import client_folder, read_token
 from app.cli.client.push.begun import Begun
-from app.cli.client.push.found import Local, find, folder
+from app.cli.client.push.found import LeftOut, Local, find, folder, left_out
 from app.cli.client.push.gateway import Gateway, Known, Refused
 from app.cli.client.push.prepared import Prepared, prepare
 from app.cli.client.push.sent import Sent
+from app.counting import counted
 from app.errors import StartError
 
-__all__ = ["Options", "Tally", "push", "run"]
+__all__ = ["Options", "Tally", "push", "report", "run"]
 
 _BLOCK: Final = 4 * 1024 * 1024
+_NAMED: Final = 5
+"""Files of one reason that a line names."""
 _SECONDS: Final = 60.0
 _LONGEST_SESSION: Final = 200
 """Characters of a session's id that the gateway takes; a longer one it finds in the file."""
@@ -55,6 +58,8 @@ class Tally:
     failed: dict[str, str] = field(default_factory=dict)
     sent_bytes: int = 0
     redacted: int = 0
+    left_out: list[LeftOut] = field(default_factory=list)
+    """What is never sent, or not without being asked for."""
 
     def shown(self) -> dict[str, Any]:
         """For scripts."""
@@ -65,6 +70,7 @@ class Tally:
             "failed": self.failed,
             "sent_bytes": self.sent_bytes,
             "redacted": self.redacted,
+            "left_out": [{"file": str(each.path), "why": each.why} for each in self.left_out],
         }
 
 
@@ -80,19 +86,36 @@ def run(options: Options, *, as_json: bool) -> int:
     files = find(root, agents=options.agents)
     with _client(options) as client:
         tally = push(Gateway(client, options.address), files, options, progress=_progress())
+    tally.left_out = left_out(root, agents=options.agents)
     if as_json:
         emit(tally.shown())
         return 1 if tally.failed else 0
-    verb = "would be sent" if options.dry_run else "sent"
+    report(tally, dry_run=options.dry_run)
+    return 1 if tally.failed else 0
+
+
+def report(tally: Tally, *, dry_run: bool) -> None:
+    """Say in words what became of the files."""
+    verb = "would be sent" if dry_run else "sent"
     say(
-        f"{len(tally.sent)} {verb} ({tally.sent_bytes / 1e6:.1f} MB), {tally.unchanged} unchanged, "
-        f"{tally.redacted} secrets taken out"
+        f"{counted(len(tally.sent), 'file')} {verb} ({tally.sent_bytes / 1e6:.1f} MB), {tally.unchanged} unchanged, "
+        f"{counted(tally.redacted, 'secret')} taken out"
     )
+    for why, names in _by_reason(tally.left_out).items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"left out ({why}): {', '.join(names[:_NAMED])}{more}")
     if tally.cancelled:
         say(f"not sent, since cancelled at the gateway (--again NAME sends it): {', '.join(tally.cancelled)}")
     for name, reason in tally.failed.items():
         note(f"not sent: {name}: {reason}")
-    return 1 if tally.failed else 0
+
+
+def _by_reason(passed: Sequence[LeftOut]) -> dict[str, list[str]]:
+    """The files' names with the folder that each lies in."""
+    found: dict[str, list[str]] = {}
+    for each in passed:
+        found.setdefault(each.why, []).append("/".join(each.path.parts[-3:]))
+    return found
 
 
 def push(gateway: Gateway, files: Sequence[Local], options: Options, *, progress: Callable[[str], None]) -> Tally:

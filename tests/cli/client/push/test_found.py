@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.client.push.found import find, folder
+from app.cli.client.push.found import find, folder, left_out
 from app.ingest.names import file_type
 
 
@@ -32,6 +32,26 @@ def test_transcripts_and_memory_files_are_found_oldest_first(tmp_path: Path) -> 
     assert [local.session for local in found] == [None, "b", "a"]
     assert {local.path.name for local in find(tmp_path, agents=True)} >= {"agent-1.jsonl"}
     assert find(tmp_path / "nothing") == []
+
+
+def test_what_is_left_out_is_named_with_the_reason(tmp_path: Path) -> None:
+    put(tmp_path, "p/a.jsonl", 1)
+    put(tmp_path, "p/agent-1.jsonl", 1)
+    put(tmp_path, "p/memory/style.md", 1)
+    put(tmp_path, "p/memory/MEMORY.md", 1)
+    put(tmp_path, "p/memory/old/style.md", 1)
+    (tmp_path / "CLAUDE.md").write_text("Be brief.")
+    (tmp_path / "projects/p/link.jsonl").symlink_to("/etc/hostname")
+    found = {str(each.path.relative_to(tmp_path)): each.why for each in left_out(tmp_path)}
+    assert found == {
+        "CLAUDE.md": "instructions, which every session reads itself",
+        "projects/p/agent-1.jsonl": "the transcript of a helper; --agents sends it",
+        "projects/p/link.jsonl": "a link, which may lead anywhere",
+        "projects/p/memory/MEMORY.md": "it only lists the other memory files",
+        "projects/p/memory/old/style.md": "it lies in a folder below `memory`",
+    }
+    asked = left_out(tmp_path, agents=True)
+    assert "agent-1.jsonl" not in {each.path.name for each in asked}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest_asyncio
 from app.access.service import accounts_of
 from app.cli.client.place import client_folder, read_token
 from app.cli.client.push import run as command
-from app.cli.client.push.found import find
+from app.cli.client.push.found import LeftOut, find
 from app.cli.client.push.gateway import Gateway as Client
 from app.cli.client.push.run import Options, Tally, push
 from app.context import Role
@@ -291,3 +291,16 @@ def test_the_token_comes_from_the_environment_or_a_file_that_nobody_else_reads(
     assert read_token() == "from a file"
     monkeypatch.setenv("GRAPHKEEP_TOKEN", "from the environment")
     assert read_token() == "from the environment"
+
+
+def test_the_closing_lines_agree_with_their_numbers_and_name_what_was_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    passed = [LeftOut(Path(f"/x/projects/p/agent-{number}.jsonl"), "the transcript of a helper") for number in range(7)]
+    command.report(Tally(sent=["talk.jsonl"], redacted=1, left_out=passed), dry_run=True)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "1 file would be sent (0.0 MB), 0 unchanged, 1 secret taken out"
+    assert second.startswith(
+        "left out (the transcript of a helper): projects/p/agent-0.jsonl, projects/p/agent-1.jsonl"
+    )
+    assert second.endswith("projects/p/agent-4.jsonl and 2 more")
