@@ -141,8 +141,10 @@ def tools_page() -> str:
         "is `{ok: false, reason, message, retryable, outcome, retry_after_ms?}`, where `outcome` says whether anything",
         "was applied. [MEMORY.md](MEMORY.md) says which tool is for what.",
         "",
-        "`cost` is what a call takes from the bucket of its tenant and client (by default 20 at once, 120 a minute);",
-        "`deadline` is its class ([DESIGN.md](DESIGN.md#8-numbers)). A connection has the tools that its scopes allow.",
+        "`cost` is what a call takes from the bucket of its tenant and client (by default 20 at once, 120 a minute). A",
+        "call begins when 5 of its tokens are there, and what it costs beyond is owed: one over the whole graph is",
+        "possible beside others, and the next call waits until that is paid. `deadline` is its class",
+        "([DESIGN.md](DESIGN.md#8-numbers)). A connection has the tools that its scopes allow.",
         "",
         "| tool | what for | scope | cost | deadline | reads only |",
         "|---|---|---|---|---|---|",
@@ -157,25 +159,44 @@ def tools_page() -> str:
         lines += ["", f"## {tool.name}", "", tool.description.strip(), ""]
         if tool.operators_only:
             lines += [f"For operators. Everyone else: {tool.instead}", ""]
-        lines += ["| argument | type | |", "|---|---|---|", *_arguments(tool.input.model_json_schema())]
+        schema = tool.input.model_json_schema()
+        lines += ["| argument | type | |", "|---|---|---|", *_arguments(schema, schema)]
     return "\n".join(lines) + "\n"
 
 
-def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
-    required = set(schema.get("required", ()))
-    for name, rule in schema.get("properties", {}).items():
+def _arguments(part: Mapping[str, Any], schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """A row for each field of ``part`` of the schema, and below it those of the objects that it holds."""
+    required = set(part.get("required", ()))
+    for name, rule in part.get("properties", {}).items():
         words = _cell(str(rule.get("description", "")))
         default = rule.get("default")
         if default is not None:
             words = f"{words} Default {_code(json.dumps(default))}.".strip()
-        yield f"| `{name}`{'' if name in required else ' (optional)'} | {_type(rule, schema)} | {words} |"
+        yield f"| `{within}{name}`{'' if name in required else ' (optional)'} | {_type(rule, schema)} | {words} |"
+        held, many = _held(rule, schema)
+        yield from _arguments(held, schema, f"{within}{name}{many}.")
+
+
+def _held(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """What the field holds, or each item of its list; then ``[]`` stands behind its name."""
+    rule = _plain(rule, schema)
+    if rule.get("type") != "array":
+        return rule, ""
+    held, many = _held(rule.get("items", {}), schema)
+    return held, f"[]{many}"
+
+
+def _plain(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rule without reference and without null."""
+    if "$ref" in rule:
+        return _plain(schema["$defs"][rule["$ref"].rsplit("/", 1)[-1]], schema)
+    if "anyOf" in rule:
+        return _plain(next(option for option in rule["anyOf"] if option.get("type") != "null"), schema)
+    return rule
 
 
 def _type(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    if "$ref" in rule:
-        return _type(schema["$defs"][rule["$ref"].rsplit("/", 1)[-1]], schema)
-    if "anyOf" in rule:
-        return _type(next(option for option in rule["anyOf"] if option.get("type") != "null"), schema)
+    rule = _plain(rule, schema)
     if "enum" in rule:
         return " or ".join(f"`{value}`" for value in rule["enum"])
     if rule.get("type") == "array":

@@ -8,6 +8,8 @@ import pytest
 from app.cli.client.variables import variables
 from app.cli.documents import PAGES
 from app.cli.toolsets import every_tool
+from app.memory.merging.schemas import EdgeToMove
+from app.memory.schemas import BatchEntity, BatchRelation
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,3 +37,15 @@ def test_every_tool_and_each_of_its_arguments_is_in_the_documentation() -> None:
         section = page.split(f"## {tool.name}\n", 1)[1].split("\n## ", 1)[0]
         for argument in tool.input.model_fields:
             assert f"| `{argument}`" in section
+
+
+def test_the_fields_of_what_stands_in_an_argument_are_in_the_documentation_too() -> None:
+    page = (ROOT / "docs" / "TOOLS.md").read_text(encoding="utf-8")
+    for name, model, field in (
+        ("relate", BatchEntity, "batch.entities[]."),
+        ("relate", BatchRelation, "batch.relations[]."),
+        ("unmerge", EdgeToMove, "edges_to_move[]."),
+    ):
+        section = page.split(f"## graph_{name}\n", 1)[1].split("\n## ", 1)[0]
+        for argument, info in model.model_fields.items():
+            assert f"| `{field}{info.alias or argument}`" in section

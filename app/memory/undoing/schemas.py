@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from app.contract import WriteArguments
 from app.memory.schemas import MAX_CURSOR
@@ -12,11 +12,20 @@ from app.memory.schemas import MAX_CURSOR
 __all__ = ["UndoAnswer", "UndoInput"]
 
 
+def _named(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise ValueError(
+            "names no change. An id is the `undo_id` in the answer of the change; graph_undo without undo_id lists "
+            "those of the changes that may be undone"
+        )
+    return value
+
+
 class UndoInput(WriteArguments):
     """Input of ``graph_undo``."""
 
-    undo_id: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="Of the change to undo; omit it to list changes."
+    undo_id: Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_named)] | None = Field(
+        default=None, description="Of the change to undo, from its answer or from the list; omit it to list changes."
     )
     limit: int = Field(default=20, ge=1, le=100)
     cursor: Annotated[str, Field(max_length=MAX_CURSOR)] | None = None

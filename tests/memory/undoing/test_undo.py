@@ -6,9 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from app.errors import Conflict, InvalidInput, NotFound, QuotaExceeded
 from app.memory.service import MemoryService
+from app.memory.undoing.schemas import UndoInput
 from app.settings import Settings, StoreSettings
 from app.store.control.audit import Audit
 from app.store.database import Database
@@ -23,6 +25,12 @@ async def _pair(agent: Agent) -> str:
     await agent.relate("Robert", "USES", "Vim")
     undo_id: str = (await merge(agent, "bob", "robert"))["undo_id"]
     return undo_id
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_who_gives_a_blank_id_is_told_where_ids_come_from(blank: str) -> None:
+    with pytest.raises(ValidationError, match="`undo_id` in the answer of the change; graph_undo without"):
+        UndoInput.model_validate_json(f'{{"undo_id": "{blank}"}}', strict=True)
 
 
 @pytest.mark.shows("graph_undo", 1, 5)
