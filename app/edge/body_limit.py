@@ -23,11 +23,15 @@ DRAIN_SECONDS: Final = 2.0
 
 
 class BodyRefused(Exception):
-    """Ends the stages that were reading; the answer is written by :class:`BodyLimit`."""
+    """Ends the stages that were reading; the answer is written by :class:`BodyLimit`.
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    ``coming``: more of the body is on its way.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, coming: bool = True) -> None:
         super().__init__(reason)
         self.status = status
+        self.coming = coming
         self.reason = reason
         self.message = message
 
@@ -36,6 +40,11 @@ SECONDS: Final = 20.0
 
 IDLE_SECONDS: Final = 30.0
 """How long a body may pause: a file may be large and a line slow, but who sends nothing holds no slot."""
+
+RATE: Final = 2048
+"""Bytes that must come each second, or a byte now and then would hold a slot as nothing does."""
+RATED_SECONDS: Final = 60.0
+"""Seconds of waiting for a body after which its rate is judged, and again: a pause is made up for by then."""
 
 
 class BodyLimit:
@@ -83,6 +92,8 @@ class _Body:
         self._seconds = seconds
         self._until: float | None = None
         self._size = 0
+        self._rated = (0.0, 0)
+        """Seconds that were waited, and bytes that came, since the rate was judged."""
         self._complete = False
         self.started = False
         self.refused: BodyRefused | None = None
@@ -92,12 +103,15 @@ class _Body:
             raise self.refused
         if self._complete:
             return await self._receive()
+        began = time.monotonic()
         message = await self._in_time()
         if message["type"] == "http.request":
-            self._size += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            self._size += size
             self._complete = not message.get("more_body", False)
             if self._size > self._limit:
                 raise self._refusal(_too_large(self._limit))
+            self._judge(time.monotonic() - began, size)
         return message
 
     async def send(self, message: Message) -> None:
@@ -117,12 +131,25 @@ class _Body:
             slow = (
                 f"did not arrive within {self._seconds:g} s" if left <= IDLE_SECONDS else f"paused {IDLE_SECONDS:g} s"
             )
-            message = f"The body {slow}; nothing was done, but what came of an upload in parts is kept."
-            raise self._refusal(BodyRefused(408, "body_too_slow", message)) from None
+            raise self._refusal(_too_slow(slow, coming=False)) from None
+
+    def _judge(self, seconds: float, size: int) -> None:
+        waited, came = self._rated[0] + seconds, self._rated[1] + size
+        if waited < RATED_SECONDS or self._complete:
+            self._rated = (waited, came)
+        elif came < RATE * waited:
+            raise self._refusal(_too_slow(f"came slower than {RATE} bytes a second"))
+        else:
+            self._rated = (0.0, 0)
 
     def _refusal(self, refused: BodyRefused) -> BodyRefused:
         self.refused = refused
         return refused
+
+
+def _too_slow(how: str, *, coming: bool = True) -> BodyRefused:
+    message = f"The body {how}; nothing was done, but what came of an upload in parts is kept."
+    return BodyRefused(408, "body_too_slow", message, coming=coming)
 
 
 def _too_large(limit: int) -> BodyRefused:
@@ -137,7 +164,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refused: BodyRefus
     answer = problem(scope, refused.status, refused.reason, refused.message, headers={"connection": "close"})
     await send({"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers})
     await send({"type": "http.response.body", "body": answer.body, "more_body": True})
-    if refused.status == 413:
+    if refused.coming:
         await _drain(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -19,7 +19,7 @@ from app.ingest.files import Files, Staged, TooLargeFile
 from app.ingest.names import name_of_address
 from app.settings import IngestSettings
 
-__all__ = ["Fetching", "NotFetched", "plain_address"]
+__all__ = ["Fetching", "NotFetched", "kept_address", "plain_address"]
 
 Room = Callable[[str, int], Awaitable[None]]
 """Lets so many bytes come for a tenant, or refuses them."""
@@ -120,7 +120,7 @@ class Fetching:
 
 
 def plain_address(url: str, *, base: str = "") -> str:
-    """An address as it is asked for and recorded: without a fragment, its scheme and host in lower case.
+    """An address as it is asked for: without a fragment, its scheme and host in lower case.
 
     ``base``: the address that a relative one was found at.
 
@@ -135,3 +135,8 @@ def plain_address(url: str, *, base: str = "") -> str:
     if "@" in parts.netloc:
         raise Unfetchable("must lie at an address without a user name or password")
     return urlunsplit((parts.scheme, parts.netloc.lower(), path, query, ""))
+
+
+def kept_address(address: str) -> str:
+    """What is recorded of an address that :func:`plain_address` gave: not its query, which may hold a token."""
+    return urlunsplit(urlsplit(address)._replace(query=""))

@@ -91,7 +91,7 @@ class Uploads:
         self._service = service
 
     async def named(self, request: Request) -> Response:
-        """One file, or what is known of the newest of that name."""
+        """One file, or what is known of the newest of that name, the caller's own before those of others."""
         scope = _partition(request)
         if request.method == "GET":
             return await self._known(scope, _principal(request), request.path_params["name"])
@@ -134,7 +134,8 @@ class Uploads:
 
     async def _known(self, scope: Partition, principal: Principal, name: str) -> Response:
         layers = [scope.write_layer or ""]
-        item = await self._service.store.newest(scope.tenant, layers, name, sender=sender(principal), cancelled=True)
+        asked: dict[str, Any] = {"first": scope.subject, "sender": sender(principal), "cancelled": True}
+        item = await self._service.store.newest(scope.tenant, layers, name, **asked)
         if item is None:
             raise NotFound("no file of this name is here.")
         return json_answer(

@@ -49,7 +49,9 @@ class Meta(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    source: Annotated[str, Field(max_length=1024)] | None = Field(default=None, description="With url: the url.")
+    source: Annotated[str, Field(max_length=1024)] | None = Field(
+        default=None, description="With url: the url without its query."
+    )
     author: Short | None = None
     date: Short | None = None
     topic_hints: list[Short] | None = Field(default=None, max_length=50)

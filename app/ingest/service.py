@@ -12,7 +12,7 @@ from app.contract import Call, Json
 from app.errors import InvalidInput
 from app.fetching.addresses import Resolve, Unfetchable
 from app.ingest.actions import Actions
-from app.ingest.fetching import Fetching, plain_address
+from app.ingest.fetching import Fetching, kept_address, plain_address
 from app.ingest.files import Files, TooLargeFile, allowed_file
 from app.ingest.intake import Incoming, Intake
 from app.ingest.meta import Meta
@@ -117,7 +117,7 @@ class IngestService:
         except Unfetchable as error:
             raise InvalidInput(f"the document {error.reason}. Nothing was stored.", field="url") from None
         called, staged = await self._fetching.fetch(call.scope.tenant, address, name=name, deadline=call.deadline)
-        return Incoming(called, staged, meta.model_copy(update={"source": address}))
+        return Incoming(called, staged, meta.model_copy(update={"source": kept_address(address)}))
 
     async def _from_path(self, call: Call, given: str, meta: Meta) -> Incoming:
         require_operator(call.principal, "file_path", "Use content with file_name, or PUT /ingest/{name}.")

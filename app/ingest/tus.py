@@ -2,7 +2,8 @@
 
 What has arrived lies in the tenant's ``parts`` folder, beside it what the upload is about; any replica on the same disk
 goes on with it. An upload belongs to the person who began it. ``continues`` in its metadata names (by SHA-256) the file
-of the same name that is here already and that it goes on: only the rest is sent then.
+of the same name that is here already and that it goes on: only the rest is sent then. One's own file is looked at
+before those of others.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ class Tus:
             await asyncio.to_thread(self._remove, scope.tenant, upload.id)
             raise
         if continues is not None:
-            item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name, sender=own)
+            asked: dict[str, Any] = {"first": upload.subject, "sender": own}
+            item = await self._service.store.newest(scope.tenant, [upload.layer], upload.name, **asked)
             if item is not None and item.sha256 == continues.lower() and item.size <= upload.length:
                 old = self._service.files.original(scope.tenant, item.id)
                 return await in_thread(_copied, old, self._bytes(scope.tenant, upload.id))

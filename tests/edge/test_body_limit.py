@@ -100,6 +100,21 @@ async def test_an_upload_may_take_long_but_not_pause(serve: Serve, monkeypatch: 
     assert b"paused" in answer
 
 
+async def test_an_upload_may_be_slow_but_not_trickle(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_limit, "RATED_SECONDS", 0.2)
+
+    async def slowly(size: int) -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b"x" * size
+            await asyncio.sleep(0.1)
+
+    async with serve(reads) as server, server.client() as client:
+        assert body_of(await client.put("/ingest/x.md", content=slowly(1000))) == {"size": 6000}
+        answer = await client.put("/ingest/x.md", content=slowly(10))
+    assert (answer.status_code, body_of(answer)["reason"]) == (408, "body_too_slow")
+    assert "2048 bytes a second" in body_of(answer)["message"]
+
+
 async def test_an_app_that_never_reads_is_not_held_to_the_body(serve: Serve) -> None:
     async def answers(scope: Scope, receive: Receive, send: Send) -> None:
         await JSONResponse({}, 401)(scope, receive, send)

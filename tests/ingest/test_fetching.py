@@ -90,6 +90,15 @@ async def test_what_lies_at_an_address_is_queued_like_a_file_and_its_source_reco
     assert (again["id"], again["created"]) == (answer["id"], False)
 
 
+@pytest.mark.shows("graph_ingest", 18)
+async def test_the_query_of_an_address_is_asked_for_and_not_kept(reader: Agent, publisher: Publisher) -> None:
+    publisher.documents["/a.md?token=s3cret"], publisher.types["/a.md?token=s3cret"] = "# Mine", "text/plain"
+    answer = await reader.ask("queue", url=publisher.url("/a.md?token=s3cret#part"))
+    assert (await reader.ask("read", id=answer["id"]))["text"] == "# Mine"
+    (shown,) = (await reader.ask("status"))["pending"]
+    assert shown["meta"]["source"] == publisher.url("/a.md")
+
+
 @pytest.mark.shows("graph_ingest", 20)
 async def test_the_type_decides_about_the_ending(reader: Agent, publisher: Publisher) -> None:
     publisher.documents["/page?x=1"], publisher.types["/page?x=1"] = "<p>Ann</p>", "text/html; charset=utf-8"
@@ -192,7 +201,7 @@ async def test_an_address_gives_nobody_more_than_an_upload(
         await layered.ask("queue", url=publisher.url("/a.md"), content="x", file_name="a.md")
 
 
-def test_an_address_is_recorded_without_what_is_not_asked_for() -> None:
+def test_an_address_is_asked_for_without_its_fragment_and_in_plain_letters() -> None:
     assert plain_address(" HTTPS://Example.ORG#top ") == "https://example.org/"
     assert plain_address("https://a.example/ä b?q=ü%20#x") == "https://a.example/%C3%A4%20b?q=%C3%BC%20"
     with pytest.raises(Unfetchable, match="https"):

@@ -240,8 +240,8 @@ async def test_of_what_was_cancelled_only_that_is_kept_and_who_sends_it_again_ha
     sent = await agent.send("s-1.jsonl", talk("Hello"), source="claude-code", session_id="s-1")
     await agent.ask("cancel", id=sent["id"])
     asked = (agent.tenant, [""], "s-1.jsonl")
-    assert await service.store.newest(*asked) is None
-    left = await service.store.newest(*asked, cancelled=True)
+    assert await service.store.newest(*asked, first="us-test") is None
+    left = await service.store.newest(*asked, first="us-test", cancelled=True)
     assert left is not None
     assert (left.state, left.sha256, left.meta, left.facts, left.session_id) == (
         *("cancelled", sent["sha256"], "{}", None, None),
@@ -256,7 +256,10 @@ async def test_of_what_was_cancelled_only_that_is_kept_and_who_sends_it_again_ha
     monkeypatch.setattr("app.store.control.cancelled.KEPT", 1)
     for name in ("a.md", "b.md"):
         await agent.ask("cancel", id=(await agent.queue(name, "x"))["id"])
-    kept = [await service.store.newest(agent.tenant, [""], name, cancelled=True) for name in ("a.md", "b.md")]
+    kept = [
+        await service.store.newest(agent.tenant, [""], name, first="us-test", cancelled=True)
+        for name in ("a.md", "b.md")
+    ]
     assert [each is not None for each in kept] == [False, True]
 
 

@@ -20,6 +20,7 @@ import structlog
 from app.access.service import accounts_of
 from app.console.routes import TABLE
 from app.context import NO_RULES, Role, TenantRules
+from app.edge import body_limit
 from app.ingest.files import Files
 from app.ingest.http import routes
 from app.ingest.service import IngestService
@@ -322,6 +323,47 @@ async def _until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def test_uploads_that_trickle_leave_their_places_to_who_sends(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two members could hold all places of their tenant by a byte now and then, for ten minutes each."""
+    accounts = accounts_of(gateway.settings, database)
+    made, token = await _tenant(gateway, database)
+    member, _ = await accounts.add_user(fresh_email(), made.name, Role.MEMBER)
+    other, _ = await accounts.add_user(fresh_email(), made.name, Role.MEMBER)
+    tokens = [token, (await accounts.create_token(member.email, made.name)).text]
+    honest = (await accounts.create_token(other.email, made.name)).text
+    parts = gateway.settings.run.folder / "tenants" / made.data / "ingest" / "parts"
+
+    trickling = [asyncio.create_task(_trickle(gateway, each, f"{number}.md")) for each in tokens for number in range(2)]
+    await _until(lambda: len(list(parts.glob("*.new"))) == len(trickling))
+    async with gateway.client(honest) as sends:
+        assert (await sends.put("/ingest/c.md", content=b"x")).status_code == 503
+    monkeypatch.setattr(body_limit, "RATED_SECONDS", 0.3)
+    async with patient(gateway, honest) as sends:
+        assert (await sends.put("/ingest/c.md", content=b"x")).status_code == 201
+    for answer in await asyncio.gather(*trickling):
+        assert b" 408 " in answer.splitlines()[0]
+        assert b"body_too_slow" in answer
+
+
+async def _trickle(gateway: Gateway, token: str, name: str) -> bytes:
+    """Send a byte now and then until there is an answer; the answer."""
+    port = gateway.settings.run.http_port
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = {"Host": f"localhost:{port}", "Content-Length": "1048576", "Authorization": f"Bearer {token}"}
+        lines = "".join(f"{key}: {value}\r\n" for key, value in head.items())
+        writer.write(f"PUT /ingest/{name} HTTP/1.1\r\n{lines}\r\n".encode())
+        answering = asyncio.create_task(reader.read())
+        while not answering.done():
+            writer.write(b"x")
+            await asyncio.wait({answering}, timeout=0.05)
+        writer.close()
+        if b" 503 " not in answering.result().splitlines()[0]:  # the machine was busy
+            return answering.result()
+
+
 async def test_only_the_rest_of_a_transcript_is_sent(client: httpx2.AsyncClient) -> None:
     """`continues`: a session that went on costs its new lines alone."""
     old = b'{"type":"user","sessionId":"s","message":{"content":"one"}}\n'
@@ -335,6 +377,27 @@ async def test_only_the_rest_of_a_transcript_is_sent(client: httpx2.AsyncClient)
     assert (await client.get("/ingest/session-1.jsonl")).json()["size_bytes"] == len(old + new)
     unknown = await begin(client, 100, filename="session-1.jsonl", continues="00" * 32)
     assert unknown.headers["upload-offset"] == "0"
+
+
+async def test_what_others_send_under_a_name_stands_before_nothing_of_ones_own(
+    gateway: Gateway, database: Database
+) -> None:
+    accounts = accounts_of(gateway.settings, database)
+    made, token = await _tenant(gateway, database)
+    member, _ = await accounts.add_user(fresh_email(), made.name, Role.MEMBER)
+    beside = await accounts.create_token(member.email, made.name)
+    mine, others = (
+        f'{{"type":"user","sessionId":"s","message":{{"content":"{text}"}}}}\n'.encode() for text in ("one", "other")
+    )
+    async with patient(gateway, token) as owner, patient(gateway, beside.text) as second:
+        await owner.put("/ingest/s.jsonl", content=mine)
+        assert (await second.get("/ingest/s.jsonl")).json()["size_bytes"] == len(mine), "it sent none itself"
+        await second.put("/ingest/s.jsonl", content=others)
+        for client, sent in ((owner, mine), (second, others)):
+            digest = hashlib.sha256(sent).hexdigest()
+            assert (await client.get("/ingest/s.jsonl")).json()["sha256"] == digest
+            begun = await begin(client, len(sent) + 1, filename="s.jsonl", continues=digest)
+            assert begun.headers["upload-offset"] == str(len(sent))
 
 
 async def test_one_senders_uploads_neither_hold_up_nor_open_anothers(gateway: Gateway, database: Database) -> None:

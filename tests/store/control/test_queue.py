@@ -274,8 +274,8 @@ async def test_a_sender_is_shown_what_it_sent_alone(store, database, tenant):
     assert await store.failed(tenant, [""], limit=9, sender="us") == []
     cursors = await store.cursors(tenant, [""], source="web", session=None, limit=9, sender="us")
     assert [row["session"] for row in cursors] == ["us"]
-    assert await store.newest(tenant, [""], "them-pending.md", sender="us") is None
-    assert (await store.newest(tenant, [""], "us-pending.md", sender="us")).subject == "us"
+    assert await store.newest(tenant, [""], "them-pending.md", first="us", sender="us") is None
+    assert (await store.newest(tenant, [""], "us-pending.md", first="us", sender="us")).subject == "us"
     for subject in ("us", "them"):
         await accept(database, item(tenant, "s.jsonl", subject=subject, sha256=subject, kind="transcript"))
     assert [found.subject for found in await store.versions(tenant, "", "s.jsonl", sender="us")] == ["us"]
