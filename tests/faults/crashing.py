@@ -159,12 +159,11 @@ async def _convert(database: Database, order: dict[str, Any], steps: Steps) -> N
     assert await service.worker.step()
 
 
-async def _complete(database: Database, order: dict[str, Any], steps: Steps) -> None:
-    """A run that is done with an item: ``item``, ``lease``, ``key``."""
+async def _queue(database: Database, order: dict[str, Any], steps: Steps) -> None:
+    """What a run does with an item of the queue: ``action``, ``arguments``."""
     sender = Sender(service_at(database, Path(order["home"])), order["tenant"])
     steps.begin()
-    given = {"id": order["item"], "lease": order["lease"], "idempotency_key": order["key"], "entities": 3}
-    await sender.ask("complete", **given)
+    await sender.ask(order["action"], **order["arguments"])
 
 
 async def use(agent: Agent, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +177,7 @@ _WORK: Final[dict[str, Callable[[Database, dict[str, Any], Steps], Awaitable[Non
     "restore": _restore,
     "accept": _accept,
     "convert": _convert,
-    "complete": _complete,
+    "queue": _queue,
 }
 
 if __name__ == "__main__":

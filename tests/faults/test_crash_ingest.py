@@ -1,4 +1,4 @@
-"""W-M15 for the queue: whose process dies has accepted, converted or completed a file wholly, or not at all.
+"""W-M15 for the queue: whose process dies has accepted, converted or changed a file wholly, or not at all.
 
 Files count too: a record is never without its bytes, and bytes without a record are swept.
 """
@@ -22,6 +22,11 @@ RELEASE = statement(
     "test_crash_ingest.let_lease_expire",
     "MATCH (i:_IngestItem {tenant: $of, state: 'converting'}) SET i.due = 0.0, i.attempts = 0",
     writes=True,
+    control=True,
+)
+ITEMS = statement(
+    "test_crash_ingest.list_items",
+    "MATCH (i:_IngestItem {tenant: $of}) RETURN properties(i) AS item ORDER BY i.id",
     control=True,
 )
 SUBTITLES = b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello Ada\n"
@@ -86,17 +91,45 @@ async def test_a_process_that_dies_while_it_converts_leaves_the_file_to_the_next
     assert {*await swept(sender)} == wanted | {f"items/{sent['id']}/original"}
 
 
-async def test_a_process_that_dies_while_a_run_completes_a_file_has_completed_it_or_not(
-    process: Process, sender: Agent, tmp_path: Path
+@pytest.mark.parametrize(
+    ("action", "more", "counts"),
+    [
+        ("claim", {}, (1, 0, 0)),
+        ("complete", {"entities": 3}, (0, 1, 0)),
+        ("fail", {"reason": "no"}, (0, 0, 1)),
+        ("retry", {}, (1, 0, 0)),
+        ("cancel", {}, (0, 0, 0)),
+    ],
+)
+async def test_a_process_that_dies_while_a_run_changes_an_item_has_changed_it_or_not(
+    process: Process,
+    sender: Agent,
+    database: Database,
+    tmp_path: Path,
+    action: str,
+    more: dict[str, Any],
+    counts: tuple[int, int, int],
 ) -> None:
     await sender.queue("a.md", "x")
-    held = await sender.claimed()
-    before, point, steps = await sender.ask("status"), 0, None
+    given = {"idempotency_key": "k", **more}
+    if action != "claim":
+        held = await sender.claimed()
+        given |= {"id": held["id"], "lease": held["lease"]}
+    before, files = await database.control.read(ITEMS, of=sender.tenant), sender.files()
+    after, point, steps = before, 0, None
     while steps is None:
         point += 1
-        given = {"item": held["id"], "lease": held["lease"], "key": "k"}
-        steps = await process(point, order(sender, tmp_path, "complete", **given))
-        after = await sender.ask("status")
-        if after["completed_count"] == 0:
-            assert after == before, f"step {point}"
-    assert (after["completed_count"], after["recently_completed"][0]["entities"], point > 3) == (1, 3, True)
+        steps = await process(point, order(sender, tmp_path, "queue", action=action, arguments=given))
+        now = await database.control.read(ITEMS, of=sender.tenant)
+        if after == before:
+            after = now
+        assert now == after, f"step {point} changed more than the one that came through"
+        assert now != before or sender.files() == files, f"step {point}"
+    status = await sender.ask("status")
+    assert tuple(status[f"{key}_count"] for key in ("pending", "completed", "failed")) == counts
+    assert point > 5
+    answer = await sender.ask(action, **given)
+    if action == "claim":  # whose process died behind its commit has the lease by asking again
+        (held,) = answer["items"]
+        await sender.ask("complete", id=held["id"], lease=held["lease"])
+    assert await swept(sender) == ([] if action == "cancel" else files)
