@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from app.memory.moving.underway import DONE, RUNNING
 from app.memory.service import MemoryService
 from app.settings import LimitSettings
 from app.store.control.embedding import decision
-from app.store.control.exporting import begin_in, new_export_id
+from app.store.control.exporting import ExportJob, begin_in, new_export_id
 from app.store.control.queue import QueueStore
 from app.store.database import ControlSession, Idempotency, TenantSession, Writing
 from app.store.moving.dump import Dump
@@ -50,7 +51,7 @@ async def export(service: MemoryService, call: Call, arguments: ExportInput) -> 
         CallError: what the store raises; no file is left then, unless the outcome is unknown.
     """
     if arguments.export_id is not None:
-        return await service.exporting.follow(call, arguments.export_id)
+        return await service.exporting.follow(call, arguments.export_id, partial(_again, service, call))
     writer = _Export(service, call, arguments)
     try:
         answer = await _answer(service, call, writer, arguments.idempotency_key)
@@ -61,7 +62,8 @@ async def export(service: MemoryService, call: Call, arguments: ExportInput) -> 
             service.exporting.take(writer)
             return answer
         await writer.stop()
-        return await service.exporting.follow(call, answer["export_id"])  # an earlier call with the same key
+        # an earlier call with the same key
+        return await service.exporting.follow(call, answer["export_id"], partial(_again, service, call))
     finally:
         await writer.leave()
 
@@ -69,6 +71,7 @@ async def export(service: MemoryService, call: Call, arguments: ExportInput) -> 
 async def _answer(service: MemoryService, call: Call, writer: _Export, key: str | None) -> Json:
     scope = call.scope
     job: dict[str, Any] = {"tenant": scope.tenant, "subject": scope.subject, "layers": scope.layers}
+    job["asked"] = writer.asked
 
     # The key is claimed first and its answer committed last: the same call again finds the first file.
     async def once(writing: Writing) -> Json:
@@ -85,11 +88,23 @@ async def _answer(service: MemoryService, call: Call, writer: _Export, key: str 
         raise
 
 
+def _again(service: MemoryService, call: Call, id_: str, job: ExportJob, turn: int) -> _Export:
+    """An export of the caller's own that another process began, from its beginning."""
+    whole = replace(call, scope=replace(call.scope, layers=tuple(sorted(job.layers))))
+    writer = _Export(service, whole, ExportInput.model_validate(job.asked), id_, turn)
+    writer.go_on()
+    return writer
+
+
 class _Export:
     """One export, written once however often its transaction is repeated."""
 
-    def __init__(self, service: MemoryService, call: Call, arguments: ExportInput) -> None:
-        self.id = new_export_id()
+    def __init__(
+        self, service: MemoryService, call: Call, arguments: ExportInput, id_: str | None = None, turn: int = 0
+    ) -> None:
+        self.id = id_ or new_export_id()
+        self.turn = turn
+        self.asked = arguments.model_dump(include={"keep", "label", "vectors"})
         self.tenant = call.scope.tenant
         self.taken = False
         self._service = service
@@ -117,6 +132,11 @@ class _Export:
         so_far = self.so_far()
         await hand_off(so_far)
         return so_far
+
+    def go_on(self) -> None:
+        """Begin as a job that is noted already, after or without a call of its own."""
+        self._called = False
+        self._task = asyncio.create_task(self._whole())
 
     async def whole(self) -> Json:
         """Wait for its end; the answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 import structlog
@@ -12,15 +12,16 @@ import structlog
 from app.contract import Call, Json
 from app.edge.errors import frames
 from app.errors import CallError, Conflict, DatabaseUnavailable, NotFound, Overloaded, QuotaExceeded
-from app.store.control.exporting import BEAT_SECONDS, ExportJobs
+from app.store.control.exporting import BEAT_SECONDS, ExportJob, ExportJobs
 from app.store.session import ControlSession
 
-__all__ = ["DONE", "RUNNING", "Exporting", "Writer"]
+__all__ = ["DONE", "RUNNING", "Again", "Exporting", "Writer"]
 
 log = structlog.get_logger("graphkeep.exports")
 
 DONE: Final = "done"
 RUNNING: Final = "running"
+_LEFT: Final = "left"
 
 _MOST_HERE: Final = 8
 """Exports that go on in one process after their calls."""
@@ -40,6 +41,10 @@ class Writer(Protocol):
         """Of the export as a job."""
 
     @property
+    def turn(self) -> int:
+        """How often it was taken up again."""
+
+    @property
     def tenant(self) -> str:
         """The data id whose records it takes."""
 
@@ -56,6 +61,10 @@ class Writer(Protocol):
         """End it; nothing of it is left."""
 
 
+Again = Callable[[str, ExportJob, int], Writer]
+"""Begins an export anew, from its id, what is known of it and its turn."""
+
+
 class Exporting:
     """The exports of this process that outlived their calls, and the record of those of every process."""
 
@@ -70,11 +79,7 @@ class Exporting:
             Overloaded: the tenant, or this process, has as many under way as it may. CallError: the database does not
                 answer.
         """
-        if len(self._carried) >= _MOST_HERE:
-            raise Overloaded(
-                "this gateway writes as many exports as it may, and none was begun. Try again in some minutes.",
-                retry_after_ms=60_000,
-            )
+        self._room_here()
         await self.jobs.room(tenant)
 
     def take(self, writer: Writer) -> None:
@@ -83,12 +88,14 @@ class Exporting:
         self._carried.add(task)
         task.add_done_callback(self._carried.discard)
 
-    async def follow(self, call: Call, id_: str) -> Mapping[str, Any]:
+    async def follow(self, call: Call, id_: str, again: Again) -> Mapping[str, Any]:
         """Wait for an export of the caller's own; its answer, or how far it is.
+
+        One whose process is gone is taken up by this one: who asks may read all that it takes, at this moment.
 
         Raises:
             NotFound: the caller has none of this id, or may not read all of it. Conflict, Overloaded, QuotaExceeded,
-                DatabaseUnavailable: it ended without a file.
+                DatabaseUnavailable: it ended without a file, or cannot be taken up now.
         """
         until = call.deadline.sooner(_WAIT_SECONDS)
         while True:
@@ -97,7 +104,9 @@ class Exporting:
                 raise NotFound("you have no export of this id under way. Begin one without export_id.")
             if job.state == DONE:
                 return job.answer
-            if job.state != RUNNING:
+            if job.state == _LEFT:
+                await self._take_up(call, id_, job, again)
+            elif job.state != RUNNING:
                 raise _KINDS.get(job.kind or "", Conflict)(job.reason or _STOPPED)
             if until.passed:
                 return job.answer
@@ -105,18 +114,33 @@ class Exporting:
             await asyncio.sleep(min(_LOOK_SECONDS, until.remaining()))
 
     async def close(self) -> None:
-        """End those of this process; who asks for them is told."""
+        """End those of this process; who asks for them has them taken up by another."""
         await asyncio.sleep(0)  # one that was taken this moment has not begun, and could not clean up
         for task in self._carried:
             task.cancel()
         await asyncio.gather(*self._carried, return_exceptions=True)
 
+    def _room_here(self) -> None:
+        if len(self._carried) >= _MOST_HERE:
+            raise Overloaded(
+                "this gateway writes as many exports as it may, and none was begun. Try again in some minutes.",
+                retry_after_ms=60_000,
+            )
+
+    async def _take_up(self, call: Call, id_: str, job: ExportJob, again: Again) -> None:
+        self._room_here()
+        turn = await self.jobs.take(id_, call.scope.tenant)
+        if turn is not None:
+            self.take(again(id_, job, turn))
+
     async def _carry(self, writer: Writer) -> None:
         try:
             answer = await self._whole(writer)
-            wanted = await _to_its_end(self.jobs.done(writer.id, writer.tenant, answer))
+            wanted = await _to_its_end(self.jobs.done(writer.id, writer.turn, writer.tenant, answer))
         except asyncio.CancelledError:
-            await self._failed(writer, "", _STOPPED)
+            await writer.stop()
+            with contextlib.suppress(CallError):
+                await self.jobs.leave(writer.id, writer.turn)
             raise
         except TimeoutError:
             await self._failed(writer, "", f"the export took longer than {_LONGEST_SECONDS:.0f} s. Nothing was kept.")
@@ -150,13 +174,13 @@ class Exporting:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             with contextlib.suppress(CallError):
-                if not await self.jobs.beat(writer.id, writer.so_far()):
-                    await writer.stop()  # all that is the tenant's was erased
+                if not await self.jobs.beat(writer.id, writer.turn, writer.so_far()):
+                    await writer.stop()  # another has taken it up, or all that is the tenant's was erased
 
     async def _failed(self, writer: Writer, kind: str, reason: str) -> None:
         await writer.stop()
         with contextlib.suppress(CallError):
-            await self.jobs.failed(writer.id, kind, reason)
+            await self.jobs.failed(writer.id, writer.turn, kind, reason)
 
 
 async def _to_its_end(noting: Coroutine[Any, Any, bool]) -> bool:

@@ -13,7 +13,7 @@ from app.errors import Conflict, NotFound, Overloaded, QuotaExceeded
 from app.memory.moving.exports import Exports
 from app.memory.moving.schemas import ExportAnswer
 from app.memory.service import MemoryService
-from app.store.control.exporting import MOST_OF_TENANT, ExportJobs
+from app.store.control.exporting import MOST_OF_TENANT, MOST_TURNS, ExportJobs
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
 from app.store.moving.dump import Dump
@@ -115,19 +115,55 @@ async def test_an_export_under_way_is_there_only_for_who_began_it_and_reads_all_
 
 
 @pytest.mark.shows("graph_export", 17)
-async def test_an_export_whose_gateway_stopped_or_died_is_told_to_have_ended_and_leaves_nothing(
+async def test_an_export_whose_gateway_stopped_is_begun_again_by_the_one_that_is_asked_for_it(
+    agent: Agent, held: Held, database: Database
+) -> None:
+    begun = await exported(agent, label="long", vectors=True)
+    await agent.service.exporting.close()
+    assert left(agent) == []
+    others = [await exported(agent) for _ in range(MOST_OF_TENANT)]
+    with pytest.raises(Overloaded, match="already"):
+        await exported(agent, export_id=begun["export_id"])
+    await agent.service.exporting.close()
+    next_gateway = MemoryService(database, agent.service.embedder, agent.service.settings)
+    asker = Agent(next_gateway, agent.tenant, LAYERS, "work")
+    assert (await exported(asker, export_id=begun["export_id"]))["status"] == "running"
+    held.free.set()
+    found = await ended(asker, begun["export_id"])
+    assert (found["export_id"], found["vectors"], found["records"]) == (begun["export_id"], True, 13)
+    assert "-long" in found["backup_file"]
+    assert left(agent) == [found["backup_file"]]
+    await next_gateway.close()
+    assert begun["export_id"] not in {each["export_id"] for each in others}
+
+
+@pytest.mark.shows("graph_export", 17)
+async def test_an_export_is_begun_again_twice_and_only_the_last_writer_counts(
     agent: Agent, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped, died = await exported(agent), await exported(agent)
+    begun = await exported(agent)
+    with monkeypatch.context() as patched:
+        patched.setattr("app.store.control.exporting._ENDED_SECONDS", -1.0)  # nobody beats in time
+        patched.setattr("app.memory.moving.underway._WAIT_SECONDS", 10.0)
+        with pytest.raises(Conflict, match="Nothing was kept"):
+            await exported(agent, export_id=begun["export_id"])
+    assert len(left(agent)) == 1 + MOST_TURNS
+    held.free.set()
+    found = await ended(agent, begun["export_id"])
     await agent.service.exporting.close()
-    with pytest.raises(Conflict, match="Nothing was kept"):
-        await exported(agent, export_id=stopped["export_id"])
-    assert left(agent) == []
-    monkeypatch.setattr("app.store.control.exporting._ENDED_SECONDS", -1.0)
-    begun = await exported(agent)  # nobody beats for it in time
-    with pytest.raises(Conflict, match="Nothing was kept"):
+    assert left(agent) == [found["backup_file"]]
+
+
+@pytest.mark.shows("graph_export", 17)
+async def test_no_export_of_a_suspended_tenant_is_begun_again(agent: Agent, held: Held, database: Database) -> None:
+    begun = await exported(agent)
+    await agent.service.exporting.close()
+    tenants = Tenants(database.control)
+    (tenant,) = [each for each in await tenants.all() if each.data == agent.tenant]
+    await tenants.set_state(tenant.id, TenantState.SUSPENDED)
+    with pytest.raises(Overloaded, match="suspended"):
         await exported(agent, export_id=begun["export_id"])
-    assert died["export_id"] != begun["export_id"]
+    assert left(agent) == []
 
 
 @pytest.mark.shows("graph_export", 17)
