@@ -13,12 +13,15 @@ from app.store.control.run_events import RunEvents
 from app.store.control.runs import RunStore
 from app.store.session import ControlSession, Writing
 from app.store.statement import statement
-from app.store.trimming import trim
+from app.store.trimming import trim, trim_if_grown
 
 __all__ = ["keep_swept", "sweep", "sweep_changes"]
 
 _SWEPT_AT_ONCE: Final = 1000
 _LARGE_SWEPT_AT_ONCE: Final = 50
+_LOOK_SECONDS: Final = 60.0
+"""How often it is asked, between sweeps, whether much was written."""
+_UNKNOWN: Final = 2**63 - 1
 _DAY: Final = 24 * 3600 * 1000
 _RUNS_KEPT: Final = 400 * _DAY
 _REPORTS_KEPT: Final = 180 * _DAY
@@ -75,7 +78,10 @@ async def sweep_changes(control: ControlSession, now: float) -> int:
 
 
 async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
-    """Sweep every ``every`` seconds, for ever; a database that is away is asked again next time."""
+    """Sweep every ``every`` seconds, for ever, and trim between where a burst of records came.
+
+    A database that is away is asked again next time.
+    """
     revocations = Revocations(control)
     while True:
         with contextlib.suppress(CallError):
@@ -88,4 +94,12 @@ async def keep_swept(control: ControlSession, *, every: float = 3600.0) -> None:
             await RunStore(control).sweep(now - _RUNS_KEPT)
             await RunEvents(control).sweep(now - _REPORTS_KEPT)
             await trim(control)
-        await asyncio.sleep(every)
+        await _kept_trimmed(control, every)
+
+
+async def _kept_trimmed(control: ControlSession, seconds: float) -> None:
+    until, held = time.monotonic() + seconds, _UNKNOWN
+    while (left := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(_LOOK_SECONDS, left))
+        with contextlib.suppress(CallError):
+            held = await trim_if_grown(control, held)

@@ -10,12 +10,26 @@ from typing import Final
 from app.store.session import ControlSession, Writing
 from app.store.statement import Statement, statement
 
-__all__ = ["MOST", "trim"]
+__all__ = ["MOST", "trim", "trim_if_grown"]
 
 MOST: Final = 2**25
 """Characters of each kind that are kept of one person in one tenant."""
 
 _AT_ONCE: Final = 50
+_GROWN: Final = 500
+"""New records after which it is worth to look who wrote too much: each may have some ten thousand characters."""
+
+# Counted by label alone, which the database knows without a look at any record.
+HELD: Final = statement(
+    "trimming.count_records",
+    """
+    CALL { MATCH (e:_RunEvent) RETURN count(e) AS events }
+    CALL { MATCH (r:_Run) RETURN count(r) AS runs }
+    CALL { MATCH (i:_Idempotency) RETURN count(i) AS answers }
+    RETURN events + runs + answers AS held
+    """,
+    control=True,
+)
 
 EVENTS: Final = statement(
     "run_events.sum_large",
@@ -94,6 +108,23 @@ async def trim(control: ControlSession, most: int = MOST) -> None:
             over = row["held"] - most
             while over > 0 and (freed := await _forget(control, forget, row["owner"], row["subject"])):
                 over -= freed
+
+
+async def trim_if_grown(control: ControlSession, held: int, most: int = MOST) -> int:
+    """Trim where there are many more records than ``held``; how many to compare with the next time.
+
+    Raises:
+        CallError: the database does not answer.
+    """
+    now = await _held(control)
+    if now < held + _GROWN:
+        return min(held, now)
+    await trim(control, most)
+    return await _held(control)
+
+
+async def _held(control: ControlSession) -> int:
+    return int((await control.read(HELD))[0]["held"])
 
 
 async def _forget(control: ControlSession, forget: Statement, owner: str, subject: str) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.store.control.run_events import RunEvent, RunEvents
 from app.store.control.runs import RunStore
 from app.store.database import Database, Idempotency
 from app.store.statement import statement
-from app.store.trimming import trim
+from app.store.trimming import trim, trim_if_grown
 from tests.identity import fresh_name
 from tests.store.control.test_runs import _run, _save
 
@@ -35,6 +37,23 @@ async def test_the_oldest_reports_go_of_whoever_wrote_too_much(database: Databas
     assert [(entry.at, entry.subject) for entry in left] == [*((at, "us-1") for at in range(59, 49, -1)), (0, "us-2")]
     await trim(database.control, _ROOM)
     assert len(await events.entries(tenant, ("",), limit=500)) == len(left)
+
+
+async def test_a_burst_is_trimmed_before_its_hour(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.trimming._GROWN", _MANY)
+    events, tenant = RunEvents(database.control), fresh_name("d")
+    held = await trim_if_grown(database.control, 2**63 - 1)
+
+    async def work(writing) -> None:
+        for at in range(_MANY):
+            told = {"message": "x" * _EACH}
+            await events.append(writing, tenant, RunEvent("", "error", at, "us-1", "c", ("",), told, "agent"))
+
+    await database.control.write(work)
+    assert await trim_if_grown(database.control, held + 1, _ROOM) == held + 1
+    assert len(await events.entries(tenant, ("",), limit=500)) == _MANY
+    assert await trim_if_grown(database.control, held, _ROOM) == held + 10
+    assert len(await events.entries(tenant, ("",), limit=500)) == 10
 
 
 async def test_the_oldest_changelogs_are_emptied_and_their_runs_stay(database: Database) -> None:
