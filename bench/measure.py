@@ -116,7 +116,8 @@ class _Calls:
         case, graph = self._case, self._stage.graphs[0]
         if not case.driver or self._scripts:
             return
-        for number in (0, *range(1 if case.writes else self._variants)):
+        # The first is not kept. One that writes needs a name of its own: of what is known nothing is embedded.
+        for number in (1, 0) if case.writes else (0, *range(self._variants)):
             await self.state()
             self._scripts.append(await self._stage.record(case.tool, case.arguments(graph, number + 9_000_000)))
         del self._scripts[0]
