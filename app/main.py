@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -60,10 +61,31 @@ from app.store.database import Database
 from app.store.planning import plan_ahead
 from app.store.sweeping import keep_swept
 
-__all__ = ["ROOMS", "Services", "create_app", "opened"]
+__all__ = ["FIRST", "ROOMS", "Services", "create_app", "opened"]
 
 ROOMS: Final = frozenset({"graph", "memory"})
 """Whose statements a tool's call runs."""
+FIRST: Final = frozenset(
+    {
+        *(
+            "graph.find_by_text",
+            "graph.find_names",
+            "graph.read_images",
+            "memory.count_entities",
+            "memory.count_relations",
+        ),
+        *("memory.expand_seeds", "memory.list_entities", "memory.lock_ends", "memory.read_details"),
+        *(
+            "memory.read_ends",
+            "memory.read_hubs",
+            "memory.read_neighbourhood",
+            "memory.read_picked",
+            "memory.read_recent_in_one_layer",
+        ),
+        *("memory.read_stats_of_one_layer", "memory.write_relations", "memory.write_searched"),
+    }
+)
+"""Statements that a new client's first calls run: to remember, to look around, to search, to begin a session."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,8 @@ class Services:
 
     instruments: Instruments
     opening: Opening
+    planned: Collection[asyncio.Event]
+    """Set once what a new client's first calls run is planned, or is not going to be: vectors apart from the rest."""
     embedder: Embedder
     access: Access
     authorization: AuthorizationServer
@@ -156,14 +180,15 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(database.close)
         opening = await stack.enter_async_context(Opening(database).running())
         rooms = ROOMS if store.plan_ahead else frozenset()
-        await stack.enter_async_context(beside(_plan(opening, database, rooms), "plans"))
+        planned, compared = asyncio.Event(), asyncio.Event()
+        await stack.enter_async_context(beside(_plan(opening, database, rooms, planned), "plans"))
         await stack.enter_async_context(beside(keep_swept(database.control), "sweeping"))
         await stack.enter_async_context(
             beside(_after(opening, partial(keep_leftovers_erased, database, settings)), "moving")
         )
         embedder = Embedder(settings.embedding, settings.run.folder)
         stack.push_async_callback(embedder.close)
-        await stack.enter_async_context(beside(_start_model(embedder, opening, database, rooms), "model"))
+        await stack.enter_async_context(beside(_start_model(embedder, opening, database, rooms, compared), "model"))
         access = await stack.enter_async_context(open_access(settings, database, migrated=opening.migrated))
         erasing = Erasing(database, settings, access.vault)
         await stack.enter_async_context(beside(_after(opening, erasing.keep_going), "erasing"))
@@ -203,6 +228,7 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         yield Services(
             instruments,
             opening,
+            (planned, compared),
             embedder,
             access,
             authorization,
@@ -218,8 +244,13 @@ async def opened(settings: Settings) -> AsyncIterator[Services]:
         )
 
 
-async def _plan(opening: Opening, database: Database, rooms: Collection[str]) -> None:
+async def _plan(opening: Opening, database: Database, rooms: Collection[str], planned: asyncio.Event) -> None:
     await opening.migrated.wait()
+    try:
+        if rooms:
+            await plan_ahead(database, FIRST)
+    finally:
+        planned.set()
     await plan_ahead(database, rooms)
 
 
@@ -228,12 +259,17 @@ async def _after(opening: Opening, work: Callable[[], Awaitable[None]]) -> None:
     await work()
 
 
-async def _start_model(embedder: Embedder, opening: Opening, database: Database, rooms: Collection[str]) -> None:
+async def _start_model(
+    embedder: Embedder, opening: Opening, database: Database, rooms: Collection[str], compared: asyncio.Event
+) -> None:
     """A first model may have to be fetched: everything else serves meanwhile."""
     await opening.migrated.wait()
-    await embedder.start(database)
-    if embedder.identity is not None:
-        await plan_ahead(database, rooms, dimension=embedder.identity.dimension)
+    try:
+        await embedder.start(database)
+        if embedder.identity is not None:
+            await plan_ahead(database, rooms, dimension=embedder.identity.dimension)
+    finally:
+        compared.set()
 
 
 def _first_scopes(registry: Registry) -> frozenset[str]:

@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import structlog
 
 from app.edge import logs
+from app.edge.lifespan import beside
 from app.edge.listeners import bound_loopback, bound_unix
 from app.edge.server import Served, serve_until
 from app.main import create_app
@@ -41,12 +42,17 @@ def run(settings: Settings) -> None:
 
 
 async def serve(
-    settings: Settings, *, ready: Callable[[], None] | None = None, stop: asyncio.Event | None = None
+    settings: Settings,
+    *,
+    ready: Callable[[], None] | None = None,
+    planned: Callable[[], None] | None = None,
+    stop: asyncio.Event | None = None,
 ) -> None:
     """Serve at the loopback port, the Unix socket for Caddy, and the metrics port where one is set.
 
-    ``ready`` is called when requests are answered. With ``stop`` given the caller ends the process; without it,
-    SIGTERM and SIGINT do, and a watchdog ends a process that does not manage to stop in its time.
+    ``ready`` is called when requests are answered, ``planned`` once what a new client's first calls run is planned, so
+    that they take no longer than later ones, or is not going to be. With ``stop`` given the caller ends the process;
+    without it, SIGTERM and SIGINT do, and a watchdog ends a process that does not manage to stop in its time.
 
     Raises:
         StartError: a port or the socket is taken, or a part cannot be opened for a reason that waiting does not mend;
@@ -61,7 +67,7 @@ async def serve(
         port = settings.edge.metrics_port
         metrics = stack.enter_context(bound_loopback(port, "GRAPHKEEP_METRICS_PORT")) if port is not None else []
         stopping = stop or stack.enter_context(_signals(seconds))
-        async with app as services:
+        async with app as services, beside(_told(services.planned, planned), "planned"):
             served = [Served(app, sockets, stop_seconds=seconds)]
             if metrics:
                 served.append(Served(services.instruments.metrics.app, metrics, stop_seconds=seconds))
@@ -71,6 +77,13 @@ async def serve(
             if unusable.done():
                 unusable.result()
     log.info("stopped")
+
+
+async def _told(events: Collection[asyncio.Event], who: Callable[[], None] | None) -> None:
+    for event in events:
+        await event.wait()
+    if who is not None:
+        who()
 
 
 @contextlib.contextmanager

@@ -282,6 +282,20 @@ async def test_a_busy_port_is_fatal_and_names_the_setting(gateway: Gateway, neo4
         await serve(busy)
 
 
+async def test_who_starts_a_gateway_is_told_when_first_calls_are_as_fast_as_later_ones(
+    neo4j_server: Server, home: Path
+) -> None:
+    planned, stop = asyncio.Event(), asyncio.Event()
+    serving = asyncio.create_task(
+        serve(settings_for(neo4j_server, home, socket=home / "planned"), planned=planned.set, stop=stop)
+    )
+    try:
+        await asyncio.wait_for(planned.wait(), 60)
+    finally:
+        stop.set()
+        await serving
+
+
 PROCESS = "from app.server import run; from app.settings import Settings; run(Settings())"
 
 

@@ -74,15 +74,15 @@ class _Done(Exception):
 
 
 async def plan_ahead(database: Database, rooms: Collection[str], *, dimension: int | None = None) -> int:
-    """Run the statements that ``rooms`` (the first words of their names) have registered so far; how many ran.
+    """Run the statements of ``rooms`` (the first words of their names, or whole names) that are registered so far.
 
-    Those that compare vectors are run once their index exists: with its ``dimension``, and then they alone. A database
-    that is away or busy is no failure: it will plan when the statement comes.
+    Returns how many ran. Those that compare vectors are run once their index exists: with its ``dimension``, and then
+    they alone. A database that is away or busy is no failure: it will plan when the statement comes.
     """
     began, planned = time.monotonic(), 0
     examples = EXAMPLES if dimension is None else {**EXAMPLES, _VECTOR: (0.5,) * dimension}
     for statement in list(REGISTERED.values()):
-        if statement.control or statement.name.split(".")[0] not in rooms:
+        if statement.control or not {statement.name, statement.name.split(".")[0]} & set(rooms):
             continue
         if not statement.parameters <= examples.keys() or _compares(statement) != (dimension is not None):
             continue

@@ -10,7 +10,7 @@ import pytest
 
 import app.graph.queries  # registers its statements
 import app.memory.figures.queries
-from app.main import ROOMS
+from app.main import FIRST, ROOMS
 from app.memory.tools import TOOLS
 from app.store.database import Database
 from app.store.planning import EXAMPLES, NOBODY, plan_ahead
@@ -34,6 +34,10 @@ async def test_every_statement_of_the_tools_runs_and_leaves_nothing(database: Da
     assert await plan_ahead(database, ROOMS) + await plan_ahead(database, ROOMS, dimension=384) >= len(_of_tools()) > 10
     rows = await open_session(NOBODY, layers=(NOBODY,)).read(app.memory.figures.queries.COUNT_ENTITIES)
     assert rows == []
+
+
+async def test_what_a_new_clients_first_calls_run_is_planned_by_name(database: Database):
+    assert await plan_ahead(database, FIRST) == len(FIRST) > 10
 
 
 async def test_a_database_that_is_away_is_no_failure():

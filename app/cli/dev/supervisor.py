@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -15,7 +16,7 @@ from app.cli.database import connected, managed
 from app.cli.dev.caddy import Caddy
 from app.cli.dev.ground import check_ports, check_room, own_home
 from app.cli.dev.stopping import Stopped, listening, unless_stopped
-from app.cli.dev.welcome import Welcome
+from app.cli.dev.welcome import Welcome, called_as
 from app.cli.signin import sign_in_links
 from app.context import Deadline
 from app.errors import CallError
@@ -26,6 +27,8 @@ __all__ = ["run"]
 
 Answer = TypeVar("Answer")
 _PATIENCE_SECONDS: Final = 120.0
+_PLANNING_SECONDS: Final = 15.0
+"""Longest time for which the welcome waits for plans: without them a first call takes seconds."""
 
 Serve = Callable[..., Coroutine[Any, Any, None]]
 """``app.server.serve``, imported before anything is started: it takes seconds."""
@@ -92,6 +95,7 @@ async def _welcome(settings: Settings, caddy: Caddy, owner: str | None) -> Welco
         links=links,
         owner=user.email,
         root_certificate=caddy.root_certificate,
+        command=called_as(sys.argv[0]),
     )
 
 
@@ -109,15 +113,17 @@ async def _patiently(work: Callable[[], Awaitable[Answer]]) -> Answer:
 
 async def _serve(gateway: Serve, stop: asyncio.Event, caddy: Caddy, announce: Callable[[], None]) -> None:
     """Serve until ``stop``; Caddy is opened when the gateway answers, and whatever fails stops the rest."""
-    ready = asyncio.Event()
+    ready, planned = asyncio.Event(), asyncio.Event()
 
     async def open_to_clients() -> None:
         await ready.wait()
         await caddy.start()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(planned.wait(), _PLANNING_SECONDS)
         announce()
         await caddy.watch()
 
-    serving = asyncio.ensure_future(gateway(ready=ready.set, stop=stop))
+    serving = asyncio.ensure_future(gateway(ready=ready.set, planned=planned.set, stop=stop))
     opening = asyncio.ensure_future(open_to_clients())
     await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
     stop.set()

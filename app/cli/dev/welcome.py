@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Welcome"]
+__all__ = ["Welcome", "called_as"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Welcome:
     """One-time sign-in links by the address that they are for: a browser's session belongs to one address."""
     owner: str
     root_certificate: Path
+    command: str = "graphkeep"
+    """How a person calls this program from where it was started."""
 
     def line(self) -> dict[str, str]:
         """For programs."""
@@ -56,7 +60,23 @@ Connect a client (it opens the browser, you sign in and consent):
                        after: claude mcp add --transport http graphkeep {self.https}/mcp
   Cursor               ~/.cursor/mcp.json: {cursor}
   MCP Inspector        npx @modelcontextprotocol/inspector --transport http --server-url {plain}
-  without a browser    graphkeep token create --user {self.owner} --tenant home
+  without a browser    {self.command} token create --user {self.owner} --tenant home --scope memory:read
+                       it only reads; --scope may be repeated, and without one it may do all that you may
 
 Ctrl-C stops everything; the data stays.
 """
+
+
+def called_as(program: str) -> str:
+    """What a person types to run ``program``, a path of this command, again from the folder where they are."""
+    path = Path(program).absolute()
+    if path.name != "graphkeep" or not path.is_file():
+        return "graphkeep"
+    found = shutil.which("graphkeep")
+    if found is not None and os.path.samefile(found, path):
+        return "graphkeep"
+    here = Path.cwd()
+    if not path.is_relative_to(here):
+        return shlex.quote(str(path))
+    near = path.relative_to(here)
+    return shlex.quote(str(near) if len(near.parts) > 1 else f"./{near}")
