@@ -5,8 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+DOTS := sh deploy/with-dots.sh
 # uv installs ten times faster; where it cannot reach what pip is configured to reach, pip does it.
-INSTALL = $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r $(1) || $(PIP) install --require-hashes -r $(1)
+INSTALL = $(DOTS) $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r $(1) || \
+	$(DOTS) $(PIP) install -q --require-hashes -r $(1)
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header -q
 # Two processes, each with a database of its own: much of the time is waiting. Half an hour is what a whole run may take;
 # pytest is stopped at 45 minutes, far beyond, so that only a hanging test meets it.

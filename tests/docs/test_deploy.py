@@ -178,7 +178,16 @@ def test_a_python_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> 
     assert "Python 3.11 or newer" in ended.stderr
 
 
-@pytest.mark.parametrize("script", [".ci/run", "deploy/test-deps.sh"])
+@pytest.mark.parametrize("script", [".ci/run", "deploy/test-deps.sh", "deploy/with-dots.sh"])
 def test_a_script_is_executable_and_parses(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     assert run("bash", "-n", script).returncode == 0
+
+
+def test_what_installs_says_little_and_its_errors_and_exit_code_stay() -> None:
+    planned = run("make", "--dry-run", "--always-make", "run")
+    lines = [line for line in planned.stdout.splitlines() if "pip" in line and "install" in line]
+    assert lines
+    assert all(" -q" in line for line in lines), lines
+    ended = run("sh", "deploy/with-dots.sh", "sh", "-c", "echo cannot >&2; exit 7")
+    assert (ended.returncode, ended.stdout.strip(), ended.stderr.strip()) == (7, "", "cannot")
