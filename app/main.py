@@ -67,22 +67,23 @@ ROOMS: Final = frozenset({"graph", "memory"})
 """Whose statements a tool's call runs."""
 FIRST: Final = frozenset(
     {
-        *(
-            "graph.find_by_text",
-            "graph.find_names",
-            "graph.read_images",
-            "memory.count_entities",
-            "memory.count_relations",
-        ),
-        *("memory.expand_seeds", "memory.list_entities", "memory.lock_ends", "memory.read_details"),
-        *(
-            "memory.read_ends",
-            "memory.read_hubs",
-            "memory.read_neighbourhood",
-            "memory.read_picked",
-            "memory.read_recent_in_one_layer",
-        ),
-        *("memory.read_stats_of_one_layer", "memory.write_relations", "memory.write_searched"),
+        "graph.find_by_text",
+        "graph.find_names",
+        "graph.read_images",
+        "memory.count_entities",
+        "memory.count_relations",
+        "memory.expand_seeds",
+        "memory.list_entities",
+        "memory.lock_ends",
+        "memory.read_details",
+        "memory.read_ends",
+        "memory.read_hubs",
+        "memory.read_neighbourhood",
+        "memory.read_picked",
+        "memory.read_recent_in_one_layer",
+        "memory.read_stats_of_one_layer",
+        "memory.write_relations",
+        "memory.write_searched",
     }
 )
 """Statements that a new client's first calls run: to remember, to look around, to search, to begin a session."""
