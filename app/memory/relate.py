@@ -15,7 +15,7 @@ from typing import Any, Final
 from app.context import TenantRules
 from app.contract import Call, Json
 from app.embedding.provider import Embedder
-from app.errors import InvalidInput
+from app.errors import Conflict, InvalidInput
 from app.memory.census import Census, Tally
 from app.memory.compose import (
     EntityWrite,
@@ -73,6 +73,7 @@ async def relate(
 
     Raises:
         InvalidInput: a rule is broken or a reference leads nowhere; nothing was applied.
+        Conflict: what it writes to is deleted again and again.
         QuotaExceeded: the tenant holds all it may.
         CallError: what the store raises, with what is known of the outcome.
     """
@@ -105,7 +106,7 @@ async def relate(
             continue
         writer.count()
         return answer
-    raise AssertionError("the last attempt accepts what it has")
+    raise Conflict("Other calls keep deleting what this one writes to. Nothing was applied; try again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ class _Writer:
         now = datetime.now(UTC)
         involved = work.involved()
         locked = (await writing.run(LOCK, now=now, **self._asked(involved)))[0]
+        if any(row["id"] is None for row in locked["ends"]):  # deleted while this waited for its lock
+            raise _Gone
         own = {entity.id: entity for entity in (stored_entity("", row["properties"]) for row in locked["ends"])}
         rules = {id_ for id_, entity in own.items() if entity.is_rule or work.known[id_].is_rule}
         own |= {id_: entity.faded(self._memory, now) for id_, entity in own.items() if id_ not in rules}
