@@ -33,6 +33,8 @@ MOST_BAD: Final = 10_000
 """Lines that are no records, after which a file is taken for something else."""
 EXAMINE_SECONDS: Final = 10.0
 """Of computing: on a busy machine a long session takes longer and is still one."""
+EXAMINE_BYTES: Final = 128 * 1024 * 1024
+"""For each of so many bytes there are as many seconds again: a session of 512 MiB takes more than ten."""
 
 _PUNCTUATION: Final = (b"[", b"{", b",")
 _SPOKEN: Final = ("user", "assistant", "system")
@@ -105,12 +107,12 @@ class _Bad(Exception):
 def examine(path: Path) -> Facts:
     """Read all of a transcript and count. Blocks: for a thread.
 
-    What is for the most part no transcript, or takes longer than ``EXAMINE_SECONDS``, is read no further: its form is
+    What is for the most part no transcript, or takes longer than its size explains, is read no further: its form is
     unknown, the counts are of what was read, and a warning says so.
     """
     facts = Facts()
     deciding: list[bool] = []
-    until = time.thread_time() + EXAMINE_SECONDS
+    until = time.thread_time() + EXAMINE_SECONDS * (1 + path.stat().st_size / EXAMINE_BYTES)
     with path.open("rb") as file:
         for number, _, line in _lines(file, 0):
             if facts.bad_lines >= MOST_BAD or time.thread_time() > until:

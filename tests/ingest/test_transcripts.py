@@ -247,6 +247,14 @@ def test_examining_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert "read up to line" in facts.warnings[0]
 
 
+def test_a_longer_session_has_more_time_to_be_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 512 MiB takes ten seconds of computing, more on a slower machine, and was taken for something else."""
+    monkeypatch.setattr(transcripts, "EXAMINE_SECONDS", 1e-6)
+    monkeypatch.setattr(transcripts, "EXAMINE_BYTES", 0.1)
+    facts = examine(written(tmp_path, *[said("word")] * 1000))
+    assert (facts.message_count, facts.format_version) == (1000, "v1")
+
+
 def _large(path: Path, megabytes: int) -> int:
     line = said("w" * 1000, number=7) + b"\n"
     many = megabytes * 2**20 // len(line)
