@@ -14,7 +14,7 @@ from app.graph.merge import merged_entity
 from app.graph.rank import POOL, Lists, Place, best, fused, ordered, text_scores
 from app.store.database import TenantSession
 
-__all__ = ["Hit", "SearchAnswer", "SearchOptions", "search", "text_search"]
+__all__ = ["Hit", "Matches", "SearchAnswer", "SearchOptions", "search", "text_search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,14 @@ class Hit:
     """What the order is by; comparable within one answer only."""
     why: dict[str, Any] = field(default_factory=dict)
     """With ``explain``: rank and value in each list that led to this hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Hits, best first; ``beyond`` are ids of what holds the words too but was not read, of any type and confidence."""
+
+    hits: list[Hit]
+    beyond: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +97,8 @@ async def text_search(
     types: Sequence[str] = (),
     min_confidence: float = 0.0,
     seen_by: datetime | None = None,
-) -> list[Hit]:
-    """Text and names alone, for seeds and lists: byte-equal whatever others write.
+) -> Matches:
+    """Text and names alone, for lists: byte-equal whatever others write.
 
     Raises:
         InvalidInput: a blank query.
@@ -98,10 +106,14 @@ async def text_search(
     """
     _check(query)
     if not session.scope.layers:
-        return []
+        return Matches([])
     found = await find(session, None, query, k=k, types=types)
     hits = await _ranked(session, found, SearchOptions(k=k, types=tuple(types), seen_by=seen_by), beside=False)
-    return [hit for hit in hits if hit.entity["confidence"] >= min_confidence]
+    hits = [hit for hit in hits if hit.entity["confidence"] >= min_confidence]
+    every = found.named.union(found.together, *found.sets.values())
+    if len(every) <= k:
+        return Matches(hits)
+    return Matches(hits, every.difference(hit.entity["id"] for hit in hits))
 
 
 def _check(query: str) -> None:

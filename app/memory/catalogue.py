@@ -20,7 +20,7 @@ from app.store.database import Database, TenantSession
 __all__ = ["entities"]
 
 _HITS: Final = 500
-"""Matches of a search that are sorted and paged."""
+"""Matches of a search that are sorted and paged; the others are only counted."""
 _CANDIDATES: Final = 5
 
 
@@ -98,20 +98,27 @@ async def _searched(
 ) -> tuple[dict[str, Any], tuple[Any, ...] | None]:
     start = _offset(after)
     seen = view(arguments.as_of, arguments.as_of_basis)
-    types = () if arguments.type is None else (type_name(arguments.type),)
-    hits = await text_search(
+    type_ = None if arguments.type is None else type_name(arguments.type)
+    matches = await text_search(
         *(session, arguments.search or ""),
         k=_HITS,
-        types=types,
+        types=() if type_ is None else (type_,),
         min_confidence=arguments.min_confidence or 0.0,
         seen_by=seen.seen_by,
     )
+    hits = matches.hits
     page = _sorted(hits, arguments.sort_by)[start : start + arguments.limit]
-    row = (await session.read(seen.picked, ids=[hit.entity["id"] for hit in page], **seen.parameters))[0]
+    asked: dict[str, Any] = {
+        "ids": [hit.entity["id"] for hit in page],
+        "beyond": sorted(matches.beyond),
+        "type": type_,
+        "min_confidence": arguments.min_confidence,
+    }
+    row = (await session.read(seen.picked, **asked, **seen.parameters))[0]
     counts = {found["id"]: found["edge_count"] for found in row["rows"]}
     shown = [_row(hit.entity, counts.get(hit.entity["id"], 0)) for hit in page]
     fits = fitting(shown)
-    answer = _answer(shown[:fits], len(hits), row["everything"])
+    answer = _answer(shown[:fits], len(hits) + row["fitting"], row["everything"])
     return answer, (start + fits,) if start + fits < len(hits) else None
 
 

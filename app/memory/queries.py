@@ -1,8 +1,7 @@
 """The statements that tools which keep, find and change share.
 
 Entities are copies by partition; ``id`` names the merged record. A relation's ends always lie in one partition, so
-binding both ends to the readable layers bounds the relation too. Moments are made text by the server: the driver needs
-twenty times as long for one.
+binding both ends to the readable layers bounds the relation too. Moments are made text by the server, which is faster.
 """
 
 from __future__ import annotations
@@ -315,6 +314,11 @@ PICKED: Final = statement(
       RETURN count(DISTINCT n.id) AS everything
     }
     CALL {
+      MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.id IN $beyond
+      WITH n.id AS id, min([n.layer, n.type])[1] AS type, coalesce(max(n.confidence), 0.5) AS confidence
+      WHERE type = coalesce($type, type) AND confidence >= coalesce($min_confidence, 0.0) RETURN count(*) AS fitting
+    }
+    CALL {
       UNWIND $ids AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
     """
@@ -322,7 +326,7 @@ PICKED: Final = statement(
     + """
       RETURN collect({id: id, edge_count: edge_count, copies: copies}) AS rows
     }
-    RETURN everything, rows
+    RETURN everything, fitting, rows
     """,
 )
 

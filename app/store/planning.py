@@ -38,7 +38,7 @@ EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         **dict.fromkeys(("id", "place", "recipe", "source", "relation", "target", "resolution", "from_id"), "x"),
         "beginning": "x",
-        **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types"), ("x",)),
+        **dict.fromkeys(("ids", "starts", "among", "terms", "grams", "named", "frequent", "types", "beyond"), ("x",)),
         **dict.fromkeys(("around", "beside", "forgotten", "removed", "single", "verbs", "exempt"), ("x",)),
         **dict.fromkeys(("ends", "pairs", "rivals", "changed", "parted"), (_RECORD,)),
         **dict.fromkeys(("aliases", "created", "entities"), (_IMAGE,)),

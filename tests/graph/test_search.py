@@ -42,6 +42,10 @@ def ids(found):
     return [hit.entity["id"] for hit in found]
 
 
+async def by_words(session, query, **more):
+    return (await text_search(session, query, **more)).hits
+
+
 LONG = "filler words that say nothing of note " * 240
 assert len(LONG) > 9000
 
@@ -60,14 +64,14 @@ async def test_one_word_finds_the_text_that_holds_it(tenant, open_session, query
     await put(
         session, [entity("needle", "Fact", content=content), entity("hay", "Fact", content="nothing of the kind")]
     )
-    assert ids(await text_search(session, query)) == ["needle"]
+    assert ids(await by_words(session, query)) == ["needle"]
 
 
 async def test_evidence_and_unknown_properties_are_searched(tenant, open_session):
     session = open_session(tenant)
     await put(session, [entity("one", evidence="she mentioned the zeppelin"), entity("two", extra_note="a gondola")])
-    assert ids(await text_search(session, "zeppelin")) == ["one"]
-    assert ids(await text_search(session, "gondola")) == ["two"]
+    assert ids(await by_words(session, "zeppelin")) == ["one"]
+    assert ids(await by_words(session, "gondola")) == ["two"]
 
 
 HOSTILE = [
@@ -83,7 +87,7 @@ HOSTILE = [
 async def test_no_query_is_an_error(tenant, open_session, query):
     session = open_session(tenant)
     await put(session, [entity("a thing")])
-    await text_search(session, query)
+    await by_words(session, query)
     await search(session, Axis(), query, SearchOptions())
 
 
@@ -102,18 +106,18 @@ async def test_whatever_is_typed_never_reaches_the_parser(tenant, open_session):
 
     collect()
     for query in found:
-        assert "secret-thing" not in ids(await text_search(session, query))
+        assert "secret-thing" not in ids(await by_words(session, query))
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\n"])
 async def test_a_blank_query_is_refused(tenant, open_session, query):
     with pytest.raises(InvalidInput, match="blank"):
-        await text_search(open_session(tenant), query)
+        await by_words(open_session(tenant), query)
 
 
 async def test_without_layers_nothing_is_read(tenant, open_session):
     await put(open_session(tenant), [entity("thing")])
-    assert await text_search(open_session(tenant, layers=(), write_layer=None), "thing") == []
+    assert await by_words(open_session(tenant, layers=(), write_layer=None), "thing") == []
 
 
 async def test_siblings_are_one_hit_and_count_once(tenant, open_session):
@@ -122,11 +126,11 @@ async def test_siblings_are_one_hit_and_count_once(tenant, open_session):
             open_session(tenant, layers=(layer,), write_layer=layer), [entity("Apollo", content=f"rocket {layer}")]
         )
     await put(open_session(tenant), [entity(f"rocket {place}") for place in range(3)])
-    found = await text_search(open_session(tenant, layers=("", "a", "b")), "rocket", k=4)
+    found = await by_words(open_session(tenant, layers=("", "a", "b")), "rocket", k=4)
     assert ids(found) == ["apollo", "rocket-0", "rocket-1", "rocket-2"]
     assert found[0].entity["layers"] == ["tenant", "a", "b"]
     assert found[0].entity["content"] == "rocket a"
-    alone = await text_search(open_session(tenant, layers=("b",), write_layer=None), "rocket")
+    alone = await by_words(open_session(tenant, layers=("b",), write_layer=None), "rocket")
     assert [hit.entity["layers"] for hit in alone] == [["b"]]
 
 
@@ -134,7 +138,7 @@ async def test_the_rarer_word_weighs_more(tenant, open_session):
     session = open_session(tenant)
     common = [entity(f"n{place:02}", content="meeting") for place in range(20)]
     await put(session, [*common, entity("zz", content="telescope")])
-    assert ids(await text_search(session, "meeting telescope"))[0] == "zz"
+    assert ids(await by_words(session, "meeting telescope"))[0] == "zz"
 
 
 async def test_a_named_entity_is_found_by_alias_and_lifts_what_is_related_to_it(tenant, open_session):
@@ -237,9 +241,11 @@ async def test_terms_that_everything_holds_are_required_together(tenant, open_se
     rows = [entity(f"n{place}", content="common" if place else "common shared") for place in range(110)]
     rows += [entity(f"m{place}", content="shared") for place in range(110)]
     await put(session, rows)
-    assert ids(await text_search(session, "common shared")) == ["n0"]
-    assert len(await text_search(session, "common", k=5)) == 5
-    assert ids(await text_search(session, "m7 common"))[0] == "m7"
+    assert ids(await by_words(session, "common shared")) == ["n0"]
+    assert len(await by_words(session, "common", k=5)) == 5
+    one = await text_search(session, "m7 m8 common", k=1)
+    assert {*ids(one.hits), *one.beyond} == {"m7", "m8"}
+    assert ids(await by_words(session, "m7 common"))[0] == "m7"
 
 
 async def test_a_call_that_fails_says_why_as_one_error(tenant, open_session):

@@ -50,6 +50,7 @@ PARAMETERS = {
     "triples": [["a", "R", "b"]],
     "type": None,
     "min_confidence": None,
+    "beyond": ["a"],
     "sort": "name",
     "after": None,
     "limit": 5,
@@ -223,6 +224,20 @@ async def test_entities_are_filtered_sorted_paged_and_counted(agent: Agent) -> N
     assert (strong["total"], strong["total_entities"], len(strong["entities"])) == (1, 3, 1)
     found = await agent.entities(search="alpha beta", sort_by="name")
     assert [entity["name"] for entity in found["entities"]] == ["alpha", "Beta"][: found["total"]]
+
+
+@pytest.mark.shows("graph_entities", 1)
+async def test_a_search_counts_what_fits_beyond_what_it_lists(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.memory.catalogue._HITS", 2)
+    for kind, many in (("Tool", 5), ("Person", 3)):
+        about = [{"confidence": 0.1 * number, "note": "an editor"} for number in range(many)]
+        await agent.batch([{"name": f"{kind} {n}", "type": kind, "properties": each} for n, each in enumerate(about)])
+    every = await agent.entities(search="editor")
+    assert (every["total"], every["total_entities"], len(every["entities"])) == (8, 8, 2)
+    assert (await agent.entities(search="editor", type="tool"))["total"] == 5
+    assert (await agent.entities(search="editor", type="tool", min_confidence=0.25))["total"] == 2
+    assert (await agent.entities(search="person"))["total"] == 3
+    assert (await agent.entities(search="editor", as_of="1999-01-01", as_of_basis="ingestion"))["total"] == 0
 
 
 @pytest.mark.shows("graph_entities", 5)
