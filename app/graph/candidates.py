@@ -11,17 +11,19 @@ from typing import Any, Final
 from app.embedding.provider import Embedder
 from app.errors import DeadlineExceeded, EmbeddingUnavailable, InvalidInput, Overloaded
 from app.graph.identity import entity_id
-from app.graph.queries import DETAILS, NEAREST, TEXT, WHOLE_SET
+from app.graph.queries import DETAILS, NEAREST, OUTLINES, TEXT, WHOLE_SET
 from app.graph.text import plain_tokens, query_terms, stem
 from app.store.database import TenantSession
+from app.store.values import spelt_moment
 
-__all__ = ["FEW_VECTORS", "Candidates", "Details", "details", "find"]
+__all__ = ["FEW_VECTORS", "Candidates", "Details", "details", "find", "outlines"]
 
 FEW_VECTORS: Final = 500
 """Vectors of the readable partitions up to which each is compared (partition rule 21)."""
 
 _ASKED_FOR: Final = 10
 """Times ``k`` that the index is asked for: then re-ranked; recall of the exact answer was 1.0."""
+_OUTLINE: Final = ("layer", "id", "name", "type", "confidence")
 _GRAM_WORDS: Final = 4
 _GRAMS: Final = 120
 
@@ -110,6 +112,26 @@ async def details(
         one.holds.update(row["holds"])
         if row["similarity"] is not None:
             one.similarity = max(_cosine(row["similarity"]), one.similarity if one.similarity is not None else -1.0)
+    return known
+
+
+async def outlines(
+    session: TenantSession, found: Candidates, ids: Sequence[str], *, seen_by: datetime | None = None
+) -> dict[str, Details]:
+    """As :func:`details` of ``ids`` alone, without what stands beside them or was compared.
+
+    Each copy is its name, type, confidence and moments.
+    """
+    rows = (await session.read(OUTLINES, ids=list(ids), frequent=found.frequent))[0]["copies"]
+    known: dict[str, Details] = {}
+    for *values, first_seen, last_seen, holds in sorted(rows, key=lambda row: row[:2]):
+        copy = {key: value for key, value in zip(_OUTLINE, values, strict=True) if value is not None}
+        copy |= {"first_seen": spelt_moment(first_seen), "last_seen": spelt_moment(last_seen)}
+        if seen_by is not None and datetime.fromisoformat(copy["first_seen"]) > seen_by:
+            continue
+        one = known.setdefault(copy["id"], Details())
+        one.copies.append(copy)
+        one.holds.update(holds)
     return known
 
 

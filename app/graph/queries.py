@@ -6,7 +6,7 @@ from typing import Final
 
 from app.store.statement import statement
 
-__all__ = ["DETAILS", "NAMES", "NEAREST", "TEXT", "WHOLE_SET"]
+__all__ = ["DETAILS", "NAMES", "NEAREST", "OUTLINES", "TEXT", "WHOLE_SET"]
 
 WHOLE_SET: Final = 2_000
 """Records up to which a term's whole match set is fetched (partition rule 20)."""
@@ -107,6 +107,16 @@ DETAILS = statement(
              THEN vector.similarity.cosine(n.embedding, $vector) END AS similarity,
            [k IN keys(n) WHERE NOT k IN ['tenant', 'layer', 'partition', 'names', 'words', 'thread', 'position',
              'evidence_text', 'embedding', 'embedding_of'] | [k, n[k]]] AS properties
+    """,
+)
+
+# What puts candidates in order where nothing else of them is asked for: hundreds, of which a page is shown.
+OUTLINES = statement(
+    "graph.outline_candidates",
+    """
+    MATCH (n:Entity) WHERE n.tenant = $tenant AND n.layer IN $layers AND n.id IN $ids
+    RETURN collect([n.layer, n.id, n.name, n.type, n.confidence, toString(n.first_seen), toString(n.last_seen),
+      [t IN $frequent WHERE (' ' + n.words + ' ') CONTAINS (' ' + t + ' ')]]) AS copies
     """,
 )
 

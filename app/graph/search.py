@@ -9,7 +9,7 @@ from typing import Any
 
 from app.embedding.provider import Embedder
 from app.errors import InvalidInput
-from app.graph.candidates import Candidates, Details, details, find
+from app.graph.candidates import Candidates, Details, details, find, outlines
 from app.graph.merge import merged_entity
 from app.graph.rank import POOL, Lists, Place, best, fused, ordered, text_scores
 from app.store.database import TenantSession
@@ -98,7 +98,7 @@ async def text_search(
     min_confidence: float = 0.0,
     seen_by: datetime | None = None,
 ) -> Matches:
-    """Text and names alone, for lists: byte-equal whatever others write.
+    """Text and names alone, for lists: byte-equal whatever others write. Of an entity only what :func:`outlines` reads.
 
     Raises:
         InvalidInput: a blank query.
@@ -129,7 +129,10 @@ async def _ranked(
     pool = [id_ for id_, _ in best(fused(first), depth)]
     if not pool:
         return []
-    known = await details(session, found, pool, options.types, seen_by=options.seen_by)
+    if beside:
+        known = await details(session, found, pool, options.types, seen_by=options.seen_by)
+    else:
+        known = await outlines(session, found, pool, seen_by=options.seen_by)
     frequent = {term: [id_ for id_, one in known.items() if term in one.holds] for term in found.frequent}
     lists = Lists(text_scores(found.sets, frequent, found.together), first.vector, found.named, depth)
     base = fused(lists)

@@ -115,8 +115,8 @@ async def _searched(
         "min_confidence": arguments.min_confidence,
     }
     row = (await session.read(seen.picked, **asked, **seen.parameters))[0]
-    counts = {found["id"]: found["edge_count"] for found in row["rows"]}
-    shown = [_row(hit.entity, counts.get(hit.entity["id"], 0)) for hit in page]
+    found = {one["id"]: one for one in row["rows"]}
+    shown = [_row(entity_of(found[id_]["copies"]), found[id_]["edge_count"]) for id_ in asked["ids"] if id_ in found]
     fits = fitting(shown)
     answer = _answer(shown[:fits], len(hits) + row["fitting"], row["everything"])
     return answer, (start + fits,) if start + fits < len(hits) else None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from neo4j import Record
 from neo4j.time import Date, DateTime, Duration, Time
+from neo4j.vector import Vector
 
 __all__ = ["plain_rows", "spelt_moment"]
 
@@ -16,6 +17,8 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 def plain_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Records as dictionaries of plain values: moments become ISO 8601 text in UTC, "2026-01-02T03:04:05Z".
+
+    Vectors become the bytes of their coordinates, big-endian.
 
     Raises:
         TypeError: a statement returned a whole node, relationship or path; statements project what they need.
@@ -48,6 +51,8 @@ def _plain(value: Any) -> Any:
         return {key: item if type(item) in _SCALARS else _plain(item) for key, item in value.items()}
     if kind is DateTime:
         return _moment(value)
+    if kind is Vector:
+        return value.raw()
     if kind in {Date, Time, Duration}:
         return value.iso_format()
     raise TypeError(f"a statement returned a {kind.__name__}")

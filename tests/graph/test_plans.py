@@ -14,6 +14,7 @@ PARAMETERS = {
     "graph.read_candidates": {
         "ids": ["a", "b"], "types": [], "named": ["a"], "frequent": [], "vector": None, "recipe": None,
     },
+    "graph.outline_candidates": {"ids": ["a", "b"], "frequent": ["a"]},
     "graph.find_names": {"asked": [{"id": "a", "fuzzy": "+names:a"}], "near": 10},
 }  # fmt: skip
 
@@ -25,7 +26,7 @@ def operators(plan):
 
 
 @pytest.mark.usefixtures("vector_index")
-@pytest.mark.parametrize("statement", [queries.TEXT, queries.NEAREST, queries.DETAILS, queries.NAMES])
+@pytest.mark.parametrize("statement", [queries.TEXT, queries.NEAREST, queries.DETAILS, queries.OUTLINES, queries.NAMES])
 async def test_no_statement_reads_more_than_its_partition(neo4j_server, database, statement):
     assert database is not None
     bound = {"tenant": "t", "layers": ["", "a"], "partitions": [partition_token("t", "")]}

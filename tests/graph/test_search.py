@@ -129,7 +129,8 @@ async def test_siblings_are_one_hit_and_count_once(tenant, open_session):
     found = await by_words(open_session(tenant, layers=("", "a", "b")), "rocket", k=4)
     assert ids(found) == ["apollo", "rocket-0", "rocket-1", "rocket-2"]
     assert found[0].entity["layers"] == ["tenant", "a", "b"]
-    assert found[0].entity["content"] == "rocket a"
+    whole = await search(open_session(tenant, layers=("", "a", "b")), Away(), "rocket", SearchOptions(k=4))
+    assert whole.hits[0].entity["content"] == "rocket a"
     alone = await by_words(open_session(tenant, layers=("b",), write_layer=None), "rocket")
     assert [hit.entity["layers"] for hit in alone] == [["b"]]
 
@@ -246,6 +247,25 @@ async def test_terms_that_everything_holds_are_required_together(tenant, open_se
     one = await text_search(session, "m7 m8 common", k=1)
     assert {*ids(one.hits), *one.beyond} == {"m7", "m8"}
     assert ids(await by_words(session, "m7 common"))[0] == "m7"
+
+
+async def test_a_list_puts_its_outlines_in_the_order_of_the_whole_records(tenant, open_session, monkeypatch):
+    monkeypatch.setattr("app.graph.candidates.WHOLE_SET", 20)
+    words = ("brass", "copper", "tin", "zinc")
+    rows = [
+        entity(f"n{place}", ("Object", "Concept")[place % 2], content=" ".join(words[: place % 4 + 1]), confidence=rest)
+        for place, rest in enumerate(number % 7 / 10 for number in range(60))
+    ]
+    for layer, part in (("", rows), ("a", rows[10:20])):
+        await put(open_session(tenant, layers=("", "a"), write_layer=layer), part)
+    session = open_session(tenant, layers=("", "a"))
+    for query in ("zinc", "zinc tin copper", "brass", "brass copper tin zinc n7"):
+        for types in ((), ("Object",)):
+            whole = await search(session, Away(), query, SearchOptions(k=50, types=types))
+            lean = await text_search(session, query, k=50, types=types)
+            assert ids(lean.hits) == ids(whole.hits), query
+            for one, other in zip(lean.hits, whole.hits, strict=True):
+                assert one.entity.items() <= other.entity.items()
 
 
 async def test_a_call_that_fails_says_why_as_one_error(tenant, open_session):

@@ -42,6 +42,12 @@ def test_a_word_of_the_text_is_found_in_every_script(query, text):
     assert set(query_terms(query)) & set(tokens(text))
 
 
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=200))
+def test_ascii_is_cut_into_the_same_words_whatever_stands_beside_it(text):
+    assert plain_tokens(f"{text} \u0436") == [*plain_tokens(text), "\u0436"]
+
+
 def test_c_plus_plus_and_c_sharp_differ():
     assert set(tokens("C++")) != set(tokens("C#")) != set(tokens("C"))
 

@@ -19,7 +19,6 @@ __all__ = [
     "jaccard",
     "named_of",
     "pairs_by_name",
-    "pairs_by_vector",
     "weight_of",
 ]
 
@@ -125,7 +124,7 @@ def named_of(clock: Clock, rows: Sequence[Sequence[Any]]) -> list[Named]:
     return named
 
 
-def pairs_by_name(clock: Clock, named: Sequence[Named], seeds: frozenset[str] | None, most: int) -> list[Pair]:
+def pairs_by_name(clock: Clock, named: Sequence[Named], seeds: frozenset[str] | None, most: int | None) -> list[Pair]:
     """Pairs of one type whose names are alike, at least one of them among ``seeds`` (None: any); the likest first.
 
     Found through what they share: a word that many have leads to none.
@@ -149,32 +148,3 @@ def pairs_by_name(clock: Clock, named: Sequence[Named], seeds: frozenset[str] | 
             if likeness >= _ALIKE:
                 found[pair] = max(likeness, found.get(pair, 0.0))
     return sorted(found, key=lambda pair: (-found[pair], pair))[:most]
-
-
-def pairs_by_vector(
-    rows: Sequence[Sequence[Any]], seeds: frozenset[str] | None, least: float, width: int
-) -> dict[Pair, float]:
-    """Every pair of one type with (1+cosine)/2 of ``least`` or more among ``rows`` of [id, type, vector].
-
-    Each seed has its ``width`` nearest; copies of one entity are no pair, and the nearest copies count.
-    """
-    import numpy
-
-    if not rows:
-        return {}
-    vectors = numpy.asarray([row[2] for row in rows], dtype=numpy.float64)
-    lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= numpy.where(lengths > 0, lengths, 1.0)
-    near = (1.0 + vectors @ vectors.T) / 2.0
-    found: dict[Pair, float] = {}
-    for place, (id_, type_, _) in enumerate(rows):
-        if seeds is not None and id_ not in seeds:
-            continue
-        best: dict[str, float] = {}
-        for other in map(int, numpy.flatnonzero(near[place] >= least - 1e-9)):
-            if rows[other][0] != id_ and rows[other][1] == type_:
-                best[rows[other][0]] = max(float(near[place][other]), best.get(rows[other][0], 0.0))
-        for two, value in sorted(best.items(), key=lambda entry: (-round(entry[1], 9), entry[0]))[:width]:
-            pair = (id_, two) if id_ < two else (two, id_)
-            found[pair] = max(value, found.get(pair, 0.0))
-    return found

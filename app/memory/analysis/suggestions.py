@@ -1,14 +1,15 @@
 """``graph_merge_suggestions``: pairs of entities that may be one, from their vectors and from their names.
 
-Candidates come from vectors (each with each while there are few, else through the tenant's part of the index) and from
-names; then the neighbours of all candidates are read at once. Nothing is written.
+Candidates come from vectors (each with each while there are not too many, else through the tenant's part of the index)
+and from names; then the neighbours are read of those that may reach the score. Nothing is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from app.contract import Call, Cursor
 from app.embedding.provider import Embedder
@@ -25,15 +26,16 @@ from app.memory.analysis.likeness import (
     jaccard,
     named_of,
     pairs_by_name,
-    pairs_by_vector,
 )
+from app.memory.analysis.nearness import Compared
 from app.memory.analysis.queries import (
     COMPARABLE,
     MEMBERS,
     NAMED,
-    NAMED_BESIDE,
+    NAMED_IN_ONE_LAYER,
     NAMED_OF_TYPE,
     NEAR_EACH,
+    NEIGHBOUR_DEGREES,
     NEIGHBOURS,
     PAIRED,
     SCOPED,
@@ -45,10 +47,15 @@ from app.store.database import Database, TenantSession
 
 __all__ = ["suggestions"]
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 SCALE: Final = "(1+cosine)/2"
 
+_EACH_WITH_EACH: Final = 4_000
+"""Vectors up to which each is compared with each, in a third of a second; more are sought through the index."""
 _SEEDS: Final = 500
-"""Entities whose nearest one call looks for; ``next_cursor`` goes on with the next."""
+"""Entities whose nearest one call looks for, or more where their pairs have room; ``next_cursor`` goes on."""
 _AT_ONCE: Final = 20
 _WIDTH: Final = 10
 _NEAREST: Final = 20
@@ -59,6 +66,8 @@ _PAIRS: Final = 2_000
 _NEIGHBOURS: Final = 2_000
 _SHARED: Final = 10
 _CLIP: Final = 120
+_SLIP: Final = 1e-9
+"""More than the order of adding three numbers can change."""
 _SECONDS: Final = 8.0
 """Longest time for the vectors of one call; the cursor goes on where it ended."""
 _NARROWER: Final = "ask for one entity_type, or for one entity_id"
@@ -72,10 +81,24 @@ class _Scope:
     id: str | None
     type: str | None
     recipe: str | None
-    seeds: list[str]
-    """Whose nearest this call looks for."""
+    after: str
+    """Behind which id the seeds begin, whose nearest this call looks for."""
     few: bool
-    last: bool
+    """Whether each is compared with each."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """Pairs to look at."""
+
+    near: dict[Pair, float]
+    """How near their texts are."""
+    by_name: list[Pair]
+    named: dict[str, Named]
+    reached: str | None
+    """The last seed, if there are more to look at."""
+    cut: bool
+    """Whether there are more names or pairs than were looked at."""
 
 
 async def suggestions(
@@ -97,16 +120,16 @@ async def suggestions(
     if scope is None:
         return _answer(arguments, [], 0, _unknown(arguments))
     start = max(0, int(start))
-    near, reached = await _by_vector(session, call, scope, arguments)
-    rows = await _names(session, scope)
-    named, by_name = await in_thread(Clock(call.deadline, _NARROWER), _by_name, rows[:_NAMES], scope)
-    cut = len(rows) > _NAMES or len(by_name) > _BY_NAME
-    by_name = by_name[:_BY_NAME]
-    near |= await _compared(session, scope, [pair for pair in by_name if pair not in near])
-    pairs = sorted({*near, *by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))
-    cut, pairs = cut or len(pairs) > _PAIRS, pairs[:_PAIRS]
-    around = await _around(session, pairs, named)
-    scored = await in_thread(Clock(call.deadline, _NARROWER), _scored, scope, pairs, near, named, around, arguments)
+    find = _each_with_each if scope.few else _through_the_index
+    found = await find(session, call, scope, arguments.min_embedding_similarity)
+    near, named = found.near, found.named
+    pairs = sorted({*near, *found.by_name}, key=lambda pair: (-near.get(pair, 0.0), pair))
+    cut, pairs = found.cut or len(pairs) > _PAIRS, pairs[:_PAIRS]
+    await _members(session, pairs, named)
+    promising = [pair for pair in pairs if _may_reach(pair, near, named, scope, arguments)]
+    around = await _around(session, promising)
+    scored = await in_thread(Clock(call.deadline, _NARROWER), _scored, promising, near, named, around, arguments)
+    reached = found.reached
     answer = _answer(arguments, scored[start:], len(pairs), None if recipe else _NO_MODEL) | {"truncated": cut}
     end = start + len(answer["suggestions"])
     if end < len(scored):
@@ -129,58 +152,125 @@ async def _scope(session: TenantSession, arguments: SuggestionsInput, recipe: st
         if found.id is None or (type_ is not None and found.type != type_):
             return None
         id_, type_ = found.id, found.type
-    few = (await session.read(COMPARABLE, recipe=recipe or "", few=FEW_VECTORS))[0]["held"] <= FEW_VECTORS
-    seeds = [id_] if id_ else (await session.read(SCOPED, type=type_, after=after, limit=_SEEDS + 1))[0]["seeds"]
-    return _Scope(id_, type_, recipe, seeds[:_SEEDS], few, few or len(seeds) <= _SEEDS)
+    few = FEW_VECTORS if id_ else _EACH_WITH_EACH
+    held = (await session.read(COMPARABLE, recipe=recipe or "", type=type_, few=few))[0]["held"]
+    return _Scope(id_, type_, recipe, after, held <= few)
 
 
-async def _by_vector(
-    session: TenantSession, call: Call, scope: _Scope, arguments: SuggestionsInput
-) -> tuple[dict[Pair, float], str | None]:
-    """Pairs whose texts are alike, and the last seed if there are more to look at."""
-    least = arguments.min_embedding_similarity
-    last = None if scope.last or not scope.seeds else scope.seeds[-1]
+async def _each_with_each(session: TenantSession, call: Call, scope: _Scope, least: float) -> _Found:
+    """Pairs of all vectors and names; where they are too many for one call, those of the first seeds."""
+    (named, by_name, many), compared = await _both(_by_name(session, call, scope, None), _vectors(session, call, scope))
+    seeds = [scope.id] if scope.id else sorted(id_ for id_ in {*compared.ids, *named} if id_ > scope.after)
+    among = None if scope.id is None and not scope.after else frozenset(seeds)
+    near = await in_thread(Clock(call.deadline, _NARROWER), compared.pairs, among, least, _WIDTH)
+    kept = _with_room(seeds, near, by_name)
+    if len(kept) < len(seeds):
+        among = frozenset(kept)
+        by_name = [pair for pair in by_name if not among.isdisjoint(pair)]
+        near = {pair: value for pair, value in near.items() if not among.isdisjoint(pair)}
+    cut = many or len(by_name) > _BY_NAME
+    by_name = by_name[:_BY_NAME]
+    near |= compared.near(pair for pair in by_name if pair not in near)
+    return _Found(near, by_name, named, kept[-1] if len(kept) < len(seeds) else None, cut)
+
+
+async def _vectors(session: TenantSession, call: Call, scope: _Scope) -> Compared:
     if scope.recipe is None:
-        return {}, last
-    if scope.few:
-        rows = await session.read(VECTORS, recipe=scope.recipe, type=scope.type, few=FEW_VECTORS)
-        return pairs_by_vector(rows[0]["rows"], frozenset([scope.id]) if scope.id else None, least, _WIDTH), None
+        return Compared([])
+    rows = await session.read(VECTORS, recipe=scope.recipe, type=scope.type, few=_EACH_WITH_EACH)
+    return await asyncio.to_thread(Compared, rows[0]["rows"])
+
+
+def _with_room(seeds: Sequence[str], near: Mapping[Pair, float], by_name: Sequence[Pair]) -> Sequence[str]:
+    """The first of the seeds, as many as one call can look at the pairs of; never fewer than ``_SEEDS``."""
+    every = {*near, *by_name}
+    while len(seeds) > _SEEDS:
+        among = frozenset(seeds)
+        named = sum(not among.isdisjoint(pair) for pair in by_name)
+        if named <= _BY_NAME and sum(not among.isdisjoint(pair) for pair in every) <= _PAIRS:
+            break
+        seeds = seeds[: max(_SEEDS, len(seeds) // 2)]
+    return seeds
+
+
+async def _through_the_index(session: TenantSession, call: Call, scope: _Scope, least: float) -> _Found:
+    seeds = [scope.id] if scope.id else []
+    if not seeds:
+        found = await session.read(SCOPED, type=scope.type, after=scope.after, limit=_SEEDS + 1)
+        seeds = found[0]["seeds"]
+    last = None if len(seeds) <= _SEEDS else seeds[_SEEDS - 1]
+    seeds = seeds[:_SEEDS]
+    (named, by_name, many), (near, reached) = await _both(
+        _by_name(session, call, scope, frozenset(seeds)), _nearest(session, call, scope, seeds, least)
+    )
+    cut = many or len(by_name) > _BY_NAME
+    by_name = by_name[:_BY_NAME]
+    near |= await _compared(session, scope, [pair for pair in by_name if pair not in near])
+    return _Found(near, by_name, named, reached or last, cut)
+
+
+async def _nearest(
+    session: TenantSession, call: Call, scope: _Scope, seeds: Sequence[str], least: float
+) -> tuple[dict[Pair, float], str | None]:
+    """Pairs whose texts are alike, and the last seed that there was time for if there was not for all."""
     found: dict[Pair, float] = {}
     until = call.deadline.sooner(min(_SECONDS, call.deadline.remaining() / 2))
-    for start in range(0, len(scope.seeds), _AT_ONCE):
-        part = scope.seeds[start : start + _AT_ONCE]
+    for start in range(0, len(seeds), _AT_ONCE):
+        part = seeds[start : start + _AT_ONCE]
         for row in await session.read(
             NEAR_EACH, ids=part, recipe=scope.recipe, nearest=_NEAREST, least=least, width=_WIDTH
         ):
             for other, near in row["found"]:
                 pair = (row["id"], other) if row["id"] < other else (other, row["id"])
                 found[pair] = max(near, found.get(pair, 0.0))
-        await call.progress(start + len(part), len(scope.seeds), "entities compared")
-        if until.passed and part[-1] != scope.seeds[-1]:
+        await call.progress(start + len(part), len(seeds), "entities compared")
+        if until.passed and part[-1] != seeds[-1]:
             return found, part[-1]
-    return found, last
+    return found, None
 
 
 async def _names(session: TenantSession, scope: _Scope) -> list[Sequence[Any]]:
     """Who may have a name like one in the scope, and one more than are compared if there are more."""
     most = _NAMES + 1
-    if scope.id is not None:
-        found = await session.read(NAMED_BESIDE, id=scope.id, most=most)
-    elif scope.type is not None:
-        found = await session.read(NAMED_OF_TYPE, type=scope.type, most=most)
-    else:
+    if scope.type is None:
         found = await session.read(NAMED, most=most)
+    else:  # of one entity too: only two of one type are a pair
+        statement = NAMED_IN_ONE_LAYER if len(session.scope.layers) == 1 else NAMED_OF_TYPE
+        found = await session.read(statement, type=scope.type, most=most)
     rows: list[Sequence[Any]] = found[0]["rows"]
     return rows
 
 
-def _by_name(clock: Clock, rows: Sequence[Sequence[Any]], scope: _Scope) -> tuple[dict[str, Named], list[Pair]]:
-    """What is known of the names in the scope, by id, and the pairs that are alike; one more than are looked at."""
+async def _by_name(
+    session: TenantSession, call: Call, scope: _Scope, seeds: frozenset[str] | None
+) -> tuple[dict[str, Named], list[Pair], bool]:
+    """What is known of names, by id; the pairs that are alike, of ``seeds`` or else of all behind the scope's start,
+    more than are looked at if there are more; whether there are more names."""
+    rows = await _names(session, scope)
+    named, pairs = await in_thread(Clock(call.deadline, _NARROWER), _alike, rows[:_NAMES], scope, seeds)
+    return named, pairs, len(rows) > _NAMES
+
+
+def _alike(
+    clock: Clock, rows: Sequence[Sequence[Any]], scope: _Scope, seeds: frozenset[str] | None
+) -> tuple[dict[str, Named], list[Pair]]:
     if scope.id is not None:
-        rows = beside_name(clock, rows, scope.id)
+        rows, seeds = beside_name(clock, rows, scope.id), frozenset([scope.id])
     named = named_of(clock, rows)
-    seeds = None if scope.id is None and scope.few else frozenset(scope.seeds)
-    return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, _BY_NAME + 1)
+    if seeds is None and scope.after:
+        seeds = frozenset(entity.id for entity in named if entity.id > scope.after)
+    most = None if scope.few and len(named) <= _EACH_WITH_EACH else _BY_NAME + 1
+    return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, most)
+
+
+async def _both(one: Coroutine[Any, Any, S], two: Coroutine[Any, Any, T]) -> tuple[S, T]:
+    """Both answers; where one fails the other is called off."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            first, second = group.create_task(one), group.create_task(two)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    return first.result(), second.result()
 
 
 async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]) -> dict[Pair, float]:
@@ -191,24 +281,41 @@ async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]
     return {(one, two): near for one, two, near in rows[0]["rows"]}
 
 
-async def _around(session: TenantSession, pairs: Sequence[Pair], named: dict[str, Named]) -> Around:
-    """What stands around the members of the pairs; those that were not read yet are added to ``named``."""
+async def _members(session: TenantSession, pairs: Sequence[Pair], named: dict[str, Named]) -> None:
+    """Add those members of pairs to ``named`` that were not read yet."""
+    lost = sorted({id_ for pair in pairs for id_ in pair} - named.keys())
+    for found in await session.read(MEMBERS, ids=lost) if lost else []:
+        named.update((id_, Named.of(id_, name, type_, ())) for id_, name, type_ in found["rows"])
+
+
+def _may_reach(
+    pair: Pair, near: Mapping[Pair, float], named: Mapping[str, Named], scope: _Scope, arguments: SuggestionsInput
+) -> bool:
+    """Whether the two are of one type that is looked for, and reach the score if they share all their neighbours."""
+    one, two = named.get(pair[0]), named.get(pair[1])
+    if one is None or two is None or one.type != two.type or scope.type not in {None, one.type}:
+        return False
+    weights = arguments.weights
+    without = weights.embedding * near.get(pair, 0.0) + weights.name * jaccard(one.tokens, two.tokens)
+    return round(without + weights.neighbor_jaccard + _SLIP, 4) >= arguments.min_score
+
+
+async def _around(session: TenantSession, pairs: Sequence[Pair]) -> Around:
+    """What stands around the members of the pairs; degrees only where two share a neighbour."""
     if not pairs:
         return Around({})
     ids = sorted({id_ for pair in pairs for id_ in pair})
-    row = (await session.read(NEIGHBOURS, ids=ids, most=_NEIGHBOURS))[0]
-    lost = [id_ for id_ in ids if id_ not in named]
-    for found in await session.read(MEMBERS, ids=lost) if lost else []:
-        named.update((id_, Named.of(id_, name, type_, ())) for id_, name, type_ in found["rows"])
-    return Around(
-        {id_: frozenset((other, relation) for other, relation in beside) for id_, beside in row["sets"]},
-        dict(row["degrees"]),
-    )
+    rows = (await session.read(NEIGHBOURS, ids=ids, most=_NEIGHBOURS))[0]["sets"]
+    around = Around({id_: frozenset((other, relation) for other, relation in beside) for id_, beside in rows})
+    sharing = {id_ for pair in pairs if around.of(*pair) & around.of(pair[1], pair[0]) for id_ in pair}
+    beside = sorted({other for id_ in sharing for other, _ in around.sets[id_]})
+    if not beside:
+        return around
+    return Around(around.sets, dict((await session.read(NEIGHBOUR_DEGREES, ids=beside))[0]["degrees"]))
 
 
 def _scored(
     clock: Clock,
-    scope: _Scope,
     pairs: Sequence[Pair],
     near: Mapping[Pair, float],
     named: Mapping[str, Named],
@@ -218,9 +325,7 @@ def _scored(
     scored = []
     for pair in pairs:
         clock.check()
-        types = {named[id_].type for id_ in pair if id_ in named}
-        if all(id_ in named for id_ in pair) and len(types) == 1 and scope.type in {None, *types}:
-            scored.append(_suggestion(pair, near.get(pair), named, around, arguments.weights))
+        scored.append(_suggestion(pair, near.get(pair), named, around, arguments.weights))
     kept = [entry for entry in scored if entry["score"] >= arguments.min_score]
     return sorted(kept, key=lambda entry: (-entry["score"], entry["entity_a"]["id"], entry["entity_b"]["id"]))
 

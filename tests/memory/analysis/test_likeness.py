@@ -6,7 +6,7 @@ import pytest
 
 from app.context import Deadline
 from app.memory.analysis.clock import Clock
-from app.memory.analysis.likeness import Around, Named, jaccard, pairs_by_name, pairs_by_vector, weight_of
+from app.memory.analysis.likeness import Around, Named, jaccard, pairs_by_name, weight_of
 
 
 def _clock() -> Clock:
@@ -59,16 +59,3 @@ def test_pairs_by_name_have_one_type_and_a_seed() -> None:
 def test_a_word_that_many_names_share_leads_to_no_pair() -> None:
     crowd = [Named.of(f"n{number}", f"note {number}", "Concept", ()) for number in range(200)]
     assert pairs_by_name(_clock(), crowd, None, 1000) == []
-
-
-def test_vectors_are_compared_within_a_type_and_copies_are_one() -> None:
-    rows = [
-        ["a", "Person", [1.0, 0.0]],
-        ["a", "Person", [0.0, 1.0]],
-        ["b", "Person", [0.0, 2.0]],
-        ["c", "Project", [1.0, 0.0]],
-        ["d", "Person", [-1.0, 0.0]],
-    ]
-    assert pairs_by_vector(rows, None, 0.85, 10) == {("a", "b"): pytest.approx(1.0)}
-    assert pairs_by_vector(rows, frozenset({"d"}), 0.85, 10) == {}
-    assert pairs_by_vector([], None, 0.85, 10) == {}

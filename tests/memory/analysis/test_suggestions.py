@@ -101,7 +101,7 @@ async def test_a_large_memory_is_looked_at_through_its_own_part_of_the_index(
     agent: Agent, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-M11: the index was asked across tenants and filtered afterwards, so small tenants found nothing."""
-    monkeypatch.setattr(module, "FEW_VECTORS", 1)
+    monkeypatch.setattr(module, "_EACH_WITH_EACH", 1)
     monkeypatch.setattr(module, "_SEEDS", 2)
     await _doubled(agent)
     foreign = Agent(agent.service, f"{agent.tenant}x", ("",), "")
