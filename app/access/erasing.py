@@ -167,7 +167,7 @@ class Erasing:
                 return left
         raise Conflict(
             f"something of the tenant {tenant.name!r} is left after erasing: "
-            f"{', '.join(f'{many} {kind}' for kind, many in left.items()) or 'files'}. Repeat the command."
+            f"{', '.join(f'{kind} {many}' for kind, many in left.items()) or 'files'}. Repeat the command."
         )
 
     async def _certified(

@@ -41,7 +41,7 @@ def tenant_delete(
     on when the command is repeated.
     """
     found = do(lambda administration: administration.delete_tenant(name, confirm, shown=note))
-    erased = ", ".join(f"{many} {kind}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
+    erased = ", ".join(f"{kind} {many}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
     files = counted(found["certificate"]["files"], "file")
     answer(found, f"Tenant {name} is deleted and erased: {erased}; {files}. Certificate: {found['file']}", as_json)
 

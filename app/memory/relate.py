@@ -295,8 +295,9 @@ def _relation_row(relation: Relation) -> dict[str, Any]:
 
 def _unresolved(lost: Sequence[str]) -> InvalidInput:
     shown = "; ".join(lost[:50]) + (f"; and {len(lost) - 50} more" if len(lost) > 50 else "")
+    lead = "leads" if len(lost) == 1 else "lead"
     return InvalidInput(
-        f"{len(lost)} of the references lead to no one entity, so nothing was applied: {shown}. Describe them in "
+        f"{len(lost)} of the references {lead} to no one entity, so nothing was applied: {shown}. Describe them in "
         "batch.entities, or use a name that graph_entities shows.",
         field="batch",
     )
