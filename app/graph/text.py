@@ -23,6 +23,8 @@ QUERY_TERMS: Final = 32
 """Terms of a query at most; the ones that are likely to be rare are kept."""
 
 _LONGEST_TEXT: Final = 1_000_000
+_SHORT: Final = 32
+"""Characters of what stands between white space and is met again and again, as "they've" is."""
 _HAN_KANA: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -88,11 +90,32 @@ def query_terms(text: str, limit: int = QUERY_TERMS) -> list[str]:
 
 def _words(text: str) -> Iterator[str]:
     text = text[:_LONGEST_TEXT]
-    if text.isascii() and not _MEANT.search(text):  # the same in a twentieth of the time
-        for word in _ASCII_WORDS.findall(text.lower()):
-            for start in range(0, len(word), LONGEST_TOKEN):
-                yield word[start : start + LONGEST_TOKEN]
-        return
+    for part in [text] if _is_plain(text) else text.split():  # no word goes beyond white space
+        if _is_plain(part):
+            yield from _plain_words(part)
+        elif len(part) <= _SHORT:
+            yield from _short_words(part)
+        else:
+            yield from _spelt_words(part)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and not _MEANT.search(text)
+
+
+def _plain_words(text: str) -> Iterator[str]:
+    """What :func:`_spelt_words` finds in such a text, in a twentieth of the time."""
+    for word in _ASCII_WORDS.findall(text.lower()):
+        for start in range(0, len(word), LONGEST_TOKEN):
+            yield word[start : start + LONGEST_TOKEN]
+
+
+@lru_cache(maxsize=16_384)
+def _short_words(text: str) -> tuple[str, ...]:
+    return tuple(_spelt_words(text))
+
+
+def _spelt_words(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     for word, apostrophe, symbols in _runs(folded):
         for piece in _segments(word):

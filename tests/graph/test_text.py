@@ -44,8 +44,16 @@ def test_a_word_of_the_text_is_found_in_every_script(query, text):
 
 @settings(deadline=None)
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=200))
-def test_ascii_is_cut_into_the_same_words_whatever_stands_beside_it(text):
-    assert plain_tokens(f"{text} \u0436") == [*plain_tokens(text), "\u0436"]
+def test_plain_ascii_is_cut_into_the_words_that_any_other_text_is(text):
+    other = " ".join(f"{part}\u200b" for part in text.split())  # a sign without width, which is no plain one
+    assert plain_tokens(other) == plain_tokens(text)
+    assert plain_tokens(f"{text} \u0436's {text}") == [*plain_tokens(text), "\u0436", *plain_tokens(text)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=20), max_size=5))
+def test_no_word_goes_beyond_white_space(parts):
+    assert plain_tokens(" ".join(parts)) == [token for part in parts for token in plain_tokens(part)]
 
 
 def test_c_plus_plus_and_c_sharp_differ():
