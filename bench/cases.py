@@ -128,7 +128,7 @@ def _queue(_: TenantGraph, number: int) -> Arguments:
 
 
 async def _written(stage: Stage, running: Gateway, number: int) -> None:
-    """What the gateway keeps of the whole is out of date."""
+    """Of what the gateway keeps of the whole, a part is out of date; of what this process keeps, all."""
     stage.service.kept.close()
     await called(running, stage.tokens[0], "graph_boost", _weight(stage.graphs[0], number))
 
@@ -146,6 +146,10 @@ def _nothing(_: TenantGraph, __: int) -> Arguments:
     return {}
 
 
+def _preview(_: TenantGraph, __: int) -> Arguments:
+    return {"mode": "preview"}
+
+
 CASES: Final = (
     Case("entity by id", "graph_entities", _entity, 100, crowd=True),
     Case("entities by a word", "graph_entities", _catalogue, 100, share=0.5),
@@ -156,14 +160,17 @@ CASES: Final = (
     Case("relate", "graph_relate", _relate, 50, writes=True, model=True, share=0.5, crowd=True),
     Case("relate, batch of 50", "graph_relate", _batch, None, writes=True, model=True, share=0.1, crowd=True),
     Case("stats", "graph_stats", _nothing, 150, share=0.1),
+    Case("stats, after a write", "graph_stats", _nothing, 150, share=0.1, before=_written),
     Case("context, kept", "graph_build_context", _context, 300, share=0.2),
     Case("context, after a write", "graph_build_context", _context, 300, share=0.05, before=_written),
     Case("contradictions", "graph_contradictions", _nothing, 200, share=0.2),
+    Case("contradictions, after a write", "graph_contradictions", _nothing, 200, share=0.1, before=_written),
     Case("suggestions of an entity", "graph_merge_suggestions", _suggestions, 500, share=0.05),
     Case("suggestions of a type", "graph_merge_suggestions", lambda *_: {"entity_type": "Event"}, 500, share=0.03),
     Case("communities", "graph_communities", _nothing, None, share=0.02),
     Case("validate", "graph_validate", _nothing, None, share=0.02),
-    Case("prune, preview", "graph_prune", lambda *_: {"mode": "preview"}, 200, share=0.1),
+    Case("prune, preview", "graph_prune", _preview, 200, share=0.1),
+    Case("prune, preview, after a write", "graph_prune", _preview, 200, share=0.1, before=_written),
     Case("unmerge", "graph_unmerge", _unmerge, 200, writes=True, share=0.1, driver=False),
     Case("prune, execute", "graph_prune", lambda *_: {"mode": "execute"}, 500, share=0.05, driver=False, before=_faded),
     Case("decay of everything", "graph_decay", _nothing, 2000, share=0.02, before=_awake),

@@ -85,6 +85,7 @@ LOCK: Final = statement(
     RETURN ends, same, others
     """,
     writes=True,
+    touches=("ends.id",),
 )
 
 # Both ends of every relation are locked and what lies between them was read under that lock, so what is not there can
@@ -122,6 +123,7 @@ WRITE: Final = statement(
     RETURN true AS done
     """,
     writes=True,
+    touches=("entities.id", "changed.source", "changed.target", "created.source", "created.target"),
 )
 
 _HOP: Final = """
@@ -365,6 +367,7 @@ LOCK_COPIES: Final = statement(
     RETURN count(n) AS locked
     """,
     writes=True,
+    touches=("ids",),
 )
 
 # The searchable evidence of an entity is that of its relations, the newest first (partition rule 13).
@@ -393,4 +396,5 @@ SEARCHED: Final = statement(
     RETURN count(n) AS written
     """,
     writes=True,
+    touches=("searched.id",),
 )

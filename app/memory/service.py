@@ -66,7 +66,7 @@ class MemoryService:
 
     async def stats(self, call: Call) -> Mapping[str, Any]:
         """``graph_stats``."""
-        return await stats(self.database, call)
+        return await stats(self.database, self.kept, call)
 
     async def held(self, tenant: str, layers: Iterable[str]) -> tuple[int, int]:
         """How many entities and relations the tenant with this data id holds in all of its ``layers``, within a minute.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from app.context import Deadline
 from app.errors import CallError, InternalError, Outcome
 from app.store.failures import DATABASE_FAILURES, Again, again, backoff, called_off, commit_outcome, translate
 from app.store.statement import Statement
+from app.store.touching import Lately, Touches
 from app.store.values import plain_rows
 
 __all__ = ["Execution", "Run", "Trace"]
@@ -66,7 +66,7 @@ class Execution:
         self._reading = {**common, "default_access_mode": READ_ACCESS}
         self._writing = {**common, "default_access_mode": WRITE_ACCESS}
         self._commits: set[asyncio.Task[None]] = set()
-        self._ended: Counter[str] = Counter()
+        self.lately = Lately()
 
     async def settle(self) -> None:
         """Wait for the commits under way; each is bounded by its own deadline."""
@@ -158,16 +158,12 @@ class Execution:
     async def _commit(self, attempt: _Attempt) -> None:
         task = asyncio.ensure_future(attempt.commit())
         self._commits.add(task)
-        task.add_done_callback(partial(self._commit_done, attempt.tenant))
+        task.add_done_callback(partial(self._commit_done, attempt))
         await asyncio.shield(task)
 
-    def commits(self, tenant: str) -> int:
-        """How many commits for a tenant have ended here, whatever became of them."""
-        return self._ended[tenant]
-
-    def _commit_done(self, tenant: str, task: asyncio.Task[None]) -> None:
+    def _commit_done(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
         self._commits.discard(task)
-        self._ended[tenant] += 1
+        self.lately.ended(attempt.tenant, attempt.touches)
         if not task.cancelled():
             task.exception()  # a caller that left never asks; asked here, so the loop does not complain
 
@@ -225,6 +221,7 @@ class _Attempt:
         self._commit_until = commit_until
         self._transaction: AsyncTransaction | None = None
         self.statement = "begin"
+        self.touches = Touches()
 
     @property
     def tenant(self) -> str:
@@ -258,6 +255,7 @@ class _Attempt:
         if self._transaction is None:
             raise InternalError("a statement ran outside its transaction")
         self.statement = statement.name
+        self.touches.note(statement, parameters)
         return await _rows(await self._transaction.run(statement.text, _unprinted(parameters)))
 
     async def commit(self) -> None:

@@ -99,6 +99,7 @@ READ_IMAGES: Final = statement(
     RETURN standing, entities, named, leading, surrounding, between
     """,
     writes=True,
+    touches=("ids", "beside", "triples.0", "triples.2"),
 )
 
 WRITE_IMAGES: Final = statement(
@@ -154,6 +155,7 @@ WRITE_IMAGES: Final = statement(
     RETURN true AS done
     """,
     writes=True,
+    touches=("removed", "entities.id", "parted.source", "parted.target", "created.source", "created.target"),
 )
 
 

@@ -91,9 +91,17 @@ class TenantSession:
         return await self._execution.write(whole, self.deadline, self._trace)
 
     @property
-    def commits(self) -> int:
-        """How many commits for this tenant have ended in this process, whatever became of them."""
-        return self._execution.commits(self.scope.tenant)
+    def mark(self) -> int:
+        """The place of this moment among the commits of this process, for ``touched_since``."""
+        return self._execution.lately.mark
+
+    def touched_since(self, mark: int) -> set[str] | None:
+        """Ids of the entities in the scope's layers that commits of this process, ended since, may have changed.
+
+        An entity whose relations changed is among them. None: any may have changed.
+        """
+        layers = {*self.scope.layers, *self.scope.writable}
+        return self._execution.lately.touched_since(self.scope.tenant, layers, mark)
 
     def bind(self, statement: Statement, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of ``statement``, with the session's own put in."""

@@ -37,13 +37,25 @@ class Statement:
     """Which of ``INJECTED`` its text uses."""
     parameters: frozenset[str]
     """The parameters that its caller passes."""
+    touches: tuple[str, ...] | None = None
+    """The parameters that name all entities which it may change, or whose relations; None: it may change any.
+
+    A parameter is a text or a list of texts, with ``.part`` a list of maps or of lists (``ends.id``, ``triples.0``).
+    """
 
 
-def statement(name: str, text: LiteralString, *, writes: bool = False, control: bool = False) -> Statement:
-    """Register the statement ``name`` ("room.verb_noun") and return it.
+def statement(
+    name: str,
+    text: LiteralString,
+    *,
+    writes: bool = False,
+    control: bool = False,
+    touches: tuple[str, ...] | None = None,
+) -> Statement:
+    """Register the statement ``name`` ("room.verb_noun") and return it; ``touches`` is for one that writes.
 
     Raises:
-        ValueError: the name is taken or ill-formed, or a control statement uses an injected parameter.
+        ValueError: the name is taken or ill-formed, or ``touches`` names a parameter that its caller does not pass.
     """
     if not _NAME.match(name):
         raise ValueError(f"statement name {name!r} is not of the form room.verb_noun")
@@ -51,6 +63,9 @@ def statement(name: str, text: LiteralString, *, writes: bool = False, control: 
         raise ValueError(f"statement {name!r} is registered twice")
     used = frozenset(_PARAMETER.findall(text))
     injected = frozenset() if control else used & INJECTED
-    made = Statement(name, "CYPHER 25 " + text.strip(), writes, control, injected, used - injected)
+    passed = used - injected
+    if not passed.issuperset(path.partition(".")[0] for path in touches or ()):
+        raise ValueError(f"statement {name!r} has not every parameter that it is said to touch by")
+    made = Statement(name, "CYPHER 25 " + text.strip(), writes, control, injected, passed, touches)
     _registered[name] = made
     return made

@@ -31,3 +31,12 @@ STATEMENTS = [
 async def test_no_changing_statement_looks_at_everybodys_data(database: Database, statement: Statement) -> None:
     parameters = {name: EXAMPLES[name] for name in statement.parameters}
     await assert_plan(database, statement, parameters, SCANS)
+
+
+@pytest.mark.parametrize(
+    "statement", [removing.FITTING_OF_THESE, removing.STILL_FITTING], ids=lambda statement: statement.name
+)
+async def test_what_is_given_to_be_judged_is_found_by_its_id(database: Database, statement: Statement) -> None:
+    """Looked for among all that was not seen lately, each of them took as long as everything."""
+    parameters = {name: EXAMPLES[name] for name in statement.parameters}
+    await assert_plan(database, statement, parameters, {"NodeIndexSeek"})

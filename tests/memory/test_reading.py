@@ -25,6 +25,7 @@ from app.memory.queries import (
 from app.memory.schemas import QueryInput
 from app.memory.service import MemoryService
 from app.store.database import Database
+from app.store.planning import EXAMPLES
 from app.store.statement import Statement
 from tests.memory.conftest import Agent
 from tests.plans import assert_plan
@@ -74,7 +75,7 @@ PARAMETERS = {
     ids=lambda statement: statement.name,
 )
 async def test_no_statement_looks_at_everybodys_data(database: Database, statement: Statement) -> None:
-    parameters = {name: PARAMETERS[name] for name in statement.parameters}
+    parameters = {name: {**EXAMPLES, **PARAMETERS}[name] for name in statement.parameters}
     await assert_plan(database, statement, parameters, SCANS)
 
 

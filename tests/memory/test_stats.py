@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from app.memory.figures.queries import STATS, STATS_OF_ONE_LAYER, STATS_OF_ONE_LAYER_SINCE, STATS_SINCE
+from app.memory.figures.queries import STATS_OF_ONE_LAYER
+from app.memory.stats import figures
 from app.store.database import TenantSession
 from app.store.statement import Statement
 from tests.memory.conftest import Agent
@@ -36,24 +36,20 @@ async def test_the_figures_of_one_layer_are_those_that_grouping_gives(plain_agen
             await (await session.run(text, of=plain_agent.tenant)).consume()
     call = plain_agent.call("graph_stats")
     tenant = plain_agent.service.database.session(call.scope, deadline=call.deadline, request_id="test")
-    one, grouped = (await tenant.read(STATS_OF_ONE_LAYER))[0], (await tenant.read(STATS))[0]
-    assert one["relations"] == grouped["relations"]
-    assert one["types"] == [{key: value for key, value in row.items() if key != "stale"} for row in grouped["types"]]
-    assert (one["stale"], grouped["stale"]) == (1, 1)
-    for since, fresh in ((2021, 2), (2019, 4)):
-        for statement, plain in ((STATS_OF_ONE_LAYER_SINCE, one), (STATS_SINCE, grouped)):
-            row = (await tenant.read(statement, since=datetime(since, 1, 1, tzinfo=UTC)))[0]
-            assert row == plain | {"fresh": fresh}
-    figures: dict[str, Any] = await plain_agent.stats()
-    assert (figures["nodes"]["total"], figures["health"]["orphaned_nodes"]) == (6, 1)
-    assert (figures["edges"]["total"], figures["edges"]["ended"]) == (3, 1)
-    assert (figures["health"]["unresolved_contradictions"], figures["health"]["stale_nodes"]) == (1, 1)
+    read = await plain_agent.service.kept.by_ranges(tenant)
+    one, grouped = await figures(read, 1), await figures(read, 2)
+    assert one == grouped
+    assert (await figures(read, 1, days=90))[1] == one[1] == 2, "of two it was told long ago"
+    shown: dict[str, Any] = await plain_agent.stats()
+    assert (shown["nodes"]["total"], shown["health"]["orphaned_nodes"]) == (6, 1)
+    assert (shown["edges"]["total"], shown["edges"]["ended"]) == (3, 1)
+    assert (shown["health"]["unresolved_contradictions"], shown["health"]["stale_nodes"]) == (1, 1)
 
 
-async def test_how_long_the_figures_take_tells_nothing_of_what_others_wrote(
+async def test_how_long_the_figures_take_tells_nothing_of_what_is_hidden(
     plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read anew for each call: a reading that is kept until somebody writes would tell when somebody did."""
+    """Only writes to layers that the caller may read have them read again."""
     read: list[str] = []
     real = TenantSession.read
 
@@ -61,7 +57,14 @@ async def test_how_long_the_figures_take_tells_nothing_of_what_others_wrote(
         read.append(statement.name)
         return await real(session, statement, **parameters)
 
+    hidden = Agent(plain_agent.service, plain_agent.tenant, ("", "hidden"), "hidden")
+    await plain_agent.relate("Ada", "KNOWS", "Engine")
+    first = await plain_agent.stats()
+    await hidden.relate("Ada", "KNOWS", "Engine")
     monkeypatch.setattr(TenantSession, "read", seen)
-    await plain_agent.stats()
-    await plain_agent.stats()
-    assert read == [STATS_OF_ONE_LAYER.name] * 2
+    assert await plain_agent.stats() == first
+    assert read == []
+    await plain_agent.relate("Ada", "KNOWS", "Lace")
+    read.clear()
+    assert (await plain_agent.stats())["nodes"]["total"] == 3
+    assert read == [STATS_OF_ONE_LAYER.name]

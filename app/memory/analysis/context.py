@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
 
 from app.contract import Call
-from app.memory.analysis.queries import HUBS, RECENT, RECENT_IN_ONE_LAYER
+from app.memory.analysis.queries import DEGREES, HUBS, RECENT, RECENT_IN_ONE_LAYER
 from app.memory.analysis.schemas import ContextInput
 from app.memory.changing.contradictions import contradictions
 from app.memory.changing.schemas import ContradictionsInput
-from app.memory.kept import Reader
+from app.memory.kept import Kept, Reader
 from app.memory.moments import moment_text, read_properties
 from app.memory.pending import pending
 from app.memory.schemas import QueryInput
 from app.memory.service import MemoryService
-from app.memory.stats import figures_since
+from app.memory.stats import figures, hour
+from app.memory.together import together
+from app.store.database import TenantSession
 
 __all__ = ["build_context"]
 
-T = TypeVar("T")
-
 _CHARACTERS_A_TOKEN: Final = 3
-_WIDTH, _WIDER = 200, 20
+_WIDTH, _EACH, _WIDER = 100, 10, 20
 _HOPS, _LEAST, _NODES, _EDGES = 2, 0.3, 15, 25
 _CONTRADICTIONS: Final = 10
 _RULES: Final = 30
@@ -58,19 +57,19 @@ async def build_context(service: MemoryService, call: Call, arguments: ContextIn
     database = service.database
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     read = service.kept.reader(session)
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    since = hour - timedelta(days=arguments.recent_days)
-    (held, relations), recent, hubs, work, disputed, around = await _together(
-        figures_since(read, len(call.scope.layers), since),
+    by_ranges = await service.kept.by_ranges(session)
+    since = hour() - timedelta(days=arguments.recent_days)
+    (held, relations), recent, hubs, work, disputed, around = await together(
+        figures(by_ranges, len(call.scope.layers), arguments.recent_days),
         read(
             RECENT_IN_ONE_LAYER if len(call.scope.layers) == 1 else RECENT,
             since=since,
             limit=arguments.max_recent,
             most=_RULES,
         ),
-        _hubs(read, arguments.hub_count),
+        _hubs(read, by_ranges, arguments.hub_count),
         pending(database.control.until(call.deadline, call.request_id), call.scope),
-        _contradictions(read, call, arguments),
+        _contradictions(service.kept, session, call, arguments),
         _around(service, call, arguments),
     )
     added = recent[0]
@@ -99,35 +98,30 @@ async def build_context(service: MemoryService, call: Call, arguments: ContextIn
     return _within(answer, arguments.token_budget * _CHARACTERS_A_TOKEN)
 
 
-async def _together(*parts: Awaitable[Any]) -> list[Any]:
-    """All at once; the first that fails ends the others."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_awaited(part)) for part in parts]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
-    return [task.result() for task in tasks]
+async def _hubs(read: Reader, by_ranges: Reader, limit: int) -> list[dict[str, Any]]:
+    """Those with the most strong relations, looked for among ever more until no other can have as many.
 
-
-async def _awaited(part: Awaitable[T]) -> T:
-    return await part
-
-
-async def _hubs(read: Reader, limit: int) -> list[dict[str, Any]]:
-    """Those with the most strong relations, looked for among ever more until no other can have as many."""
-    width = _WIDTH
+    None has more of them than it has relations in all: only those with the most in all are looked into.
+    """
+    each = _EACH
     while True:
-        row = (await read(HUBS, min_weight=_LEAST, limit=limit, width=width))[0]
-        hubs: list[dict[str, Any]] = row["hubs"]
-        if row["bound"] is None or (len(hubs) == limit and hubs[-1]["degree"] > row["bound"]):
+        rows = await by_ranges(DEGREES, each=each)
+        among = sorted(((-most, id_) for row in rows for id_, most in row["degrees"]))
+        width = max(_WIDTH, each)
+        bound = max([row["bound"] for row in rows] + [-most for most, _ in among[width : width + 1]])
+        ids = [id_ for _, id_ in among[:width]]
+        hubs: list[dict[str, Any]] = (await read(HUBS, ids=ids, min_weight=_LEAST, limit=limit))[0]["hubs"]
+        if not bound or (len(hubs) == limit and hubs[-1]["degree"] > bound):
             return hubs
-        width *= _WIDER
+        each *= _WIDER
 
 
-async def _contradictions(read: Reader, call: Call, arguments: ContextInput) -> list[dict[str, Any]] | None:
+async def _contradictions(
+    kept: Kept, session: TenantSession, call: Call, arguments: ContextInput
+) -> list[dict[str, Any]] | None:
     if not arguments.include_contradictions:
         return None
-    found = await contradictions(read, call, ContradictionsInput(limit=_CONTRADICTIONS))
+    found = await contradictions(kept, session, call, ContradictionsInput(limit=_CONTRADICTIONS))
     return list(found["contradictions"])
 
 

@@ -13,6 +13,7 @@ from app.store.statement import statement
 __all__ = [
     "COMPARABLE",
     "COUNT_STALE",
+    "DEGREES",
     "EDGES",
     "EXAMPLE_QUERY",
     "HUBS",
@@ -139,20 +140,30 @@ _JOINED: Final = """
 """
 """Every relation once. Both ends come from an index with their ids: nothing of them is read."""
 
-# Entities with the most strong current relations. None has more of them than it has relations in all, which the engine
-# keeps with it: only the $width with the most in all are looked into, and `bound` is what any other may have at most.
+# Of each range the $each entities with the most relations in all, which the engine keeps with them, and how many the
+# next has: `bound` is what any that is not told may have at most.
+DEGREES: Final = statement(
+    "memory.list_degrees",
+    """
+    UNWIND $ranges AS part
+    CALL (part) {
+      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $layers AND n.id >= part.start AND n.id < part.end
+      WITH n.id AS id, sum(COUNT { (n)--() }) AS most WHERE most >= 3
+      ORDER BY most DESC, id LIMIT $each + 1
+      WITH collect([id, most]) AS degrees
+      RETURN degrees[..$each] AS degrees, coalesce(degrees[$each][1], 0) AS bound
+    }
+    RETURN part.place AS place, degrees, bound
+    """,
+)
+
+# Those of the entities $ids that have the most strong current relations.
 HUBS: Final = statement(
     "memory.read_hubs",
     """
     CALL {
-      MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
-      WHERE n.layer IN $layers AND n.id IS NOT NULL
-      WITH n.id AS id, sum(COUNT { (n)--() }) AS most WHERE most >= 3
-      ORDER BY most DESC, id LIMIT $width + 1
-      RETURN collect(id)[..$width] AS ids, collect(most)[$width] AS bound
-    }
-    CALL (ids) {
-      UNWIND ids AS id
+      UNWIND $ids AS id
       MATCH (n:Entity {tenant: $tenant, id: id}) WHERE n.layer IN $layers
       MATCH (n)-[r]-(m:Entity {tenant: $tenant})
       WHERE m.layer IN $layers AND r.invalid_at IS NULL AND coalesce(r.weight, 0.5) > $min_weight
@@ -168,7 +179,7 @@ HUBS: Final = statement(
       ORDER BY degree DESC, id
       RETURN collect({id: id, name: first[1], type: first[2], degree: degree, confidence: confidence}) AS hubs
     }
-    RETURN hubs, bound
+    RETURN hubs
     """,
 )
 
@@ -371,4 +382,5 @@ REWRITE_VECTORS: Final = statement(
     RETURN collect(row.place) AS done
     """,
     writes=True,
+    touches=("vectors.id",),
 )

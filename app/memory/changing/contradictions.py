@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from app.contract import Call, Cursor, Json
 from app.errors import InvalidInput, NotFound
 from app.memory.calls import noted, once
-from app.memory.changing.queries import CONTRADICTIONS, RESOLVE
+from app.memory.changing.found import CONTRADICTS, Candidate, Place, found
+from app.memory.changing.queries import HELD, RESOLVE, SHOWN
 from app.memory.changing.schemas import ContradictionsInput, ResolveInput
 from app.memory.ends import certain, read_only, sorted_names
-from app.memory.kept import Reader
+from app.memory.kept import Kept, Reader
 from app.memory.shapes import entity_of, fitting, relation_of
 from app.memory.timeline import SINGLE_VALUED
-from app.store.database import Database, Writing
+from app.store.database import Database, TenantSession, Writing
 
 __all__ = ["contradictions", "resolve"]
 
-_CONTRADICTS: Final = "CONTRADICTS"
 _CANDIDATES: Final = 50
 _VALUES: Final = 20
 """Values of a candidate that are shown."""
@@ -29,8 +29,10 @@ _TEXTS: Final = ("content", "description", "summary")
 _ADVICE: Final = "graph_contradictions shows those that are recorded."
 
 
-async def contradictions(read: Reader, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
-    """Answer ``graph_contradictions``, the newest first. One round trip: ``read`` reads with the call's scope.
+async def contradictions(
+    kept: Kept, session: TenantSession, call: Call, arguments: ContradictionsInput
+) -> Mapping[str, Any]:
+    """Answer ``graph_contradictions``, the newest first.
 
     Raises:
         InvalidInput: a cursor of another question.
@@ -42,32 +44,50 @@ async def contradictions(read: Reader, call: Call, arguments: ContradictionsInpu
         after = list(Cursor.decode(arguments.cursor, call.scope, question, (str, str, str)).position)
     rules = call.principal.rules
     single = SINGLE_VALUED if rules.single_valued is None else rules.single_valued
+    by_ranges = await kept.by_ranges(session)
+    held = found(
+        await by_ranges(HELD, verbs=[CONTRADICTS, *sorted(single - {CONTRADICTS})]),
+        resolved=arguments.include_resolved,
+    )
+    places = held.after(after)[: arguments.limit + 1]
+    candidates = [] if after else held.candidates[:_CANDIDATES]
+    shown, doubled = await _read(kept.reader(session), places[: arguments.limit], candidates)
+    fits = fitting([entry for _, entry in shown])
+    answer: Json = {
+        "contradictions": [entry for _, entry in shown[:fits]],
+        "count": len(held.places),
+        "candidates": doubled[: fitting(doubled, _ROOM)],
+    }
+    if after is None:
+        answer["candidate_count"] = len(held.candidates)
+    if fits < len(shown) or len(places) > arguments.limit:
+        last = shown[fits - 1][0] if fits < len(shown) else places[arguments.limit - 1]
+        answer["next_cursor"] = Cursor(tuple(last)).encode(call.scope, question)
+    return answer
+
+
+async def _read(
+    read: Reader, places: Sequence[Place], candidates: Sequence[Candidate]
+) -> tuple[list[tuple[Place, Json]], list[Json]]:
+    """How they are shown; what has gone meanwhile is left out."""
+    if not places and not candidates:
+        return [], []
     row = (
         await read(
-            CONTRADICTIONS,
-            include_resolved=arguments.include_resolved,
-            after=after,
-            limit=arguments.limit + 1,
-            verbs=[_CONTRADICTS] if after else [_CONTRADICTS, *sorted(single - {_CONTRADICTS})],
-            most=_CANDIDATES,
-            width=_VALUES,
+            SHOWN,
+            pairs=[{"source": place.source, "target": place.target} for place in places],
+            doubled=[
+                {"source": one.source, "relation": one.relation, "targets": list(one.targets[:_VALUES])}
+                for one in candidates
+            ],
         )
     )[0]
     nodes = {node["id"]: entity_of(node["copies"]) for node in row["nodes"]}
-    page = sorted(row["page"], key=lambda entry: entry["place"][1:])
-    page.sort(key=lambda entry: str(entry["place"][0]), reverse=True)
-    shown = [_shown(entry["copies"], nodes) for entry in page[: arguments.limit]]
-    fits = fitting(shown)
-    answer: Json = {
-        "contradictions": shown[:fits],
-        "count": row["total"],
-        "candidates": _candidates(row["doubled"], nodes),
-    }
-    if after is None:
-        answer["candidate_count"] = row["suspected"]
-    if fits < len(page):
-        answer["next_cursor"] = Cursor(tuple(page[fits - 1]["place"])).encode(call.scope, question)
-    return answer
+    page = {(copies[0]["source"], copies[0]["target"]): copies for copies in row["page"]}
+    shown = [(place, _shown(page[place[1:]], nodes)) for place in places if place[1:] in page]
+    values = {(copies[0]["source"], copies[0]["relation"]): copies for copies in row["doubled"]}
+    there = [(one, values[one.source, one.relation]) for one in candidates if (one.source, one.relation) in values]
+    return shown, [_candidate(one, copies, nodes) for one, copies in there]
 
 
 async def resolve(database: Database, call: Call, arguments: ResolveInput) -> Mapping[str, Any]:
@@ -92,7 +112,7 @@ async def resolve(database: Database, call: Call, arguments: ResolveInput) -> Ma
             raise NotFound(f"Nothing says that {shown} contradict each other. {_ADVICE} Nothing was applied.")
         if not row["changed"]:
             raise read_only(f"The contradiction of {shown}", [copy["layer"] for copy in row["before"]])
-        await noted(writing, call, f" {_CONTRADICTS} ".join(ids), row["changed"])
+        await noted(writing, call, f" {CONTRADICTS} ".join(ids), row["changed"])
         return _resolved(row, arguments.resolution.strip())
 
     return await session.write(work, idempotency=once(call, arguments.idempotency_key))
@@ -157,16 +177,13 @@ def _clipped(value: Any) -> str:
     return f"{text[:_CLIP]}…" if len(text) > _CLIP else text
 
 
-def _candidates(doubled: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]) -> list[Json]:
-    found = [_candidate(entry, nodes) for entry in doubled]
-    return found[: fitting(found, _ROOM)]
-
-
-def _candidate(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> Json:
-    copies = sorted(entry["copies"], key=lambda copy: str(copy["target"]))
+def _candidate(
+    candidate: Candidate, copies: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+) -> Json:
     values = []
-    for target, same in groupby(copies, key=lambda copy: str(copy["target"])):
-        relation = relation_of((entry["source"], entry["relation"], target), list(same))
+    ordered = sorted(copies, key=lambda copy: str(copy["target"]))
+    for target, same in groupby(ordered, key=lambda copy: str(copy["target"])):
+        relation = relation_of((candidate.source, candidate.relation, target), list(same))
         values.append(
             {
                 **_named(nodes[target]),
@@ -177,11 +194,11 @@ def _candidate(entry: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]])
         )
     # All of them hold now, so they overlap from the moment on at which the second one began to.
     starts = sorted(value["valid_at"] for value in values if value["valid_at"] is not None)
-    known = len(starts) == entry["held"]
+    known = len(starts) == len(candidate.targets)
     return {
-        "entity": _named(nodes[entry["source"]]),
-        "relation": entry["relation"],
+        "entity": _named(nodes[candidate.source]),
+        "relation": candidate.relation,
         "values": values,
-        "value_count": entry["held"],
+        "value_count": len(candidate.targets),
         "since": starts[1] if known else None,
     }

@@ -12,7 +12,7 @@ from typing import Final
 from app.memory.fading.queries import OF_RELATION
 from app.store.statement import statement
 
-__all__ = ["ADJUST", "CONTRADICTIONS", "RESOLVE"]
+__all__ = ["ADJUST", "HELD", "RESOLVE", "SHOWN"]
 
 _LOCK: Final = """
     UNWIND $ids AS id
@@ -66,6 +66,7 @@ ADJUST: Final = statement(
     RETURN before, after
     """,
     writes=True,
+    touches=("ids",),
 )
 
 RESOLVE: Final = statement(
@@ -93,18 +94,20 @@ RESOLVE: Final = statement(
     RETURN before, changed, sides
     """,
     writes=True,
+    touches=("ids",),
 )
 
-# One pass over the relations in question, on the merged view: a contradiction is open while a current copy is. Then the
-# page; then, on a first page, entities with several current values of a relation that has one at a time, unless all of
-# their pairs are recorded as contradictions already.
-CONTRADICTIONS: Final = statement(
-    "memory.list_contradictions",
-    f"""
-    CALL {{
-      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL
-      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+# What goes out from the entities of each range and may contradict, on the merged view: contradictions, each open while
+# a current copy is, and relations that have several current values. (Callers look only at those that have one at a
+# time.)
+HELD: Final = statement(
+    "memory.list_contradicting",
+    """
+    UNWIND $ranges AS part
+    CALL (part) {
+      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id >= part.start AND a.id < part.end
+      MATCH (a)-[r]->(b:Entity {tenant: $tenant})
       WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
       WITH a.id AS source, type(r) AS relation, b.id AS target,
         max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open,
@@ -113,52 +116,40 @@ CONTRADICTIONS: Final = statement(
       WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
       WHERE relation = 'CONTRADICTS' OR size(ends) > 1
       RETURN collect([relation, source, ends]) AS held
-    }}
-    CALL (held) {{
-      UNWIND [h IN held WHERE h[0] = 'CONTRADICTS'] AS h
-      UNWIND h[2] AS e
-      WITH h[1] AS source, e[0] AS target, e[1] AS open, e[2] AS detected ORDER BY detected DESC, source, target
-      RETURN collect(CASE WHEN open = 1 OR $include_resolved THEN [detected, source, target] END) AS found,
-        collect(DISTINCT CASE WHEN source < target THEN [source, target] ELSE [target, source] END) AS said
-    }}
-    CALL (found) {{
-      UNWIND [f IN found WHERE $after IS NULL OR f[0] < $after[0] OR (f[0] = $after[0]
-        AND (f[1] > $after[1] OR (f[1] = $after[1] AND f[2] > $after[2])))][..$limit] AS f
-      MATCH (a:Entity {{tenant: $tenant, id: f[1]}})-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant, id: f[2]}})
+    }
+    RETURN part.place AS place, held
+    """,
+)
+
+# The contradictions of a page, current values of candidates, and every entity at an end of them.
+SHOWN: Final = statement(
+    "memory.read_contradicting",
+    f"""
+    CALL {{
+      UNWIND $pairs AS p
+      MATCH (a:Entity {{tenant: $tenant, id: p.source}})-[r:CONTRADICTS]->(b:Entity {{tenant: $tenant, id: p.target}})
       USING INDEX a:Entity(tenant, layer, id) USING INDEX b:Entity(tenant, layer, id)
       WHERE a.layer IN $layers AND b.layer IN $layers
-      WITH f, collect({{{_COPY}}}) AS copies
-      RETURN collect({{place: f, copies: copies}}) AS page
+      WITH p, collect({{{_COPY}}}) AS copies
+      RETURN collect(copies) AS page
     }}
-    CALL (held, said) {{
-      UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
-      WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, said
-      WHERE size(targets) * (size(targets) - 1) / 2 > size([p IN said WHERE p[0] IN targets AND p[1] IN targets])
-      WITH source, relation, targets ORDER BY source, relation
-      WITH collect([source, relation, targets]) AS every
-      RETURN size(every) AS suspected, every[..$most] AS first
-    }}
-    CALL (first) {{
-      UNWIND first AS s
-      WITH s[0] AS source, s[1] AS relation, s[2] AS targets
-      UNWIND targets AS target
-      WITH source, relation, target ORDER BY source, relation, target
-      WITH source, relation, collect(target) AS targets
-      WITH source, relation, size(targets) AS many, targets[..$width] AS targets
+    CALL {{
+      UNWIND $doubled AS d
+      WITH d.source AS source, d.relation AS relation, d.targets AS targets
       MATCH (a:Entity {{tenant: $tenant, id: source}})-[r]->(b:Entity {{tenant: $tenant}})
       WHERE a.layer IN $layers AND b.layer IN $layers AND r.invalid_at IS NULL AND type(r) = relation
         AND b.id IN targets
-      WITH source, relation, many, collect({{{_COPY}}}) AS copies
-      RETURN collect({{source: source, relation: relation, held: many, copies: copies}}) AS doubled
+      WITH source, relation, collect({{{_COPY}}}) AS copies
+      RETURN collect(copies) AS doubled
     }}
     CALL (page, doubled) {{
-      UNWIND [p IN page | p.place[1]] + [p IN page | p.place[2]] + [d IN doubled | d.source]
-        + reduce(ends = [], d IN doubled | ends + [c IN d.copies | c.target]) AS id
+      UNWIND reduce(ends = [], copies IN page + doubled | ends + [c IN copies | c.source] + [c IN copies | c.target])
+        AS id
       WITH DISTINCT id
       MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $layers
       WITH id, collect({{{_SIDE}}}) AS copies
       RETURN collect({{id: id, copies: copies}}) AS nodes
     }}
-    RETURN size(found) AS total, page, suspected, doubled, nodes
+    RETURN page, doubled, nodes
     """,
 )

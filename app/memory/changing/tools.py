@@ -30,7 +30,7 @@ async def _weaken(service: MemoryService, call: Call, arguments: WeakenInput) ->
 
 async def _contradictions(service: MemoryService, call: Call, arguments: ContradictionsInput) -> Mapping[str, Any]:
     session = service.database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    return await contradictions(session.read, call, arguments)
+    return await contradictions(service.kept, session, call, arguments)
 
 
 async def _resolve(service: MemoryService, call: Call, arguments: ResolveInput) -> Mapping[str, Any]:

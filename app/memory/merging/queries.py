@@ -66,6 +66,7 @@ LOOK: Final = statement(
     RETURN names, triples, loops, still, values, rules
     """,
     writes=True,
+    touches=("ids",),
 )
 
 # What of the listed relations is there (with the layers of their visible copies), what else hangs on the entity, which
@@ -101,6 +102,7 @@ LOOK_APART: Final = statement(
     RETURN moving, pieces, edges, still, clash[1] AS clash
     """,
     writes=True,
+    touches=("ids",),
 )
 
 # MERGE takes the lock of the id in its partition: whoever makes an entity of this id has done so before, and then it
@@ -112,4 +114,5 @@ HOLD: Final = statement(
     RETURN n.name AS name
     """,
     writes=True,
+    touches=("id",),
 )

@@ -11,11 +11,11 @@ from app.errors import NotFound
 from app.graph.vocabulary import ENTITY_TYPES, RELATIONS
 from app.memory.analysis.context import build_context
 from app.memory.analysis.schemas import ContextInput
-from app.memory.figures.queries import STATS
 from app.memory.runs.lease import readable
 from app.memory.runs.shown import when
 from app.memory.schemas import EntitiesInput, QueryInput
 from app.memory.service import MemoryService
+from app.memory.stats import figures
 from app.memory.timeline import SINGLE_VALUED
 from app.store.control.runs import RunStore
 
@@ -43,14 +43,14 @@ def _brief(node: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _vocabulary(service: MemoryService, call: Call, _: str) -> Mapping[str, Any]:
     session = service.database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
-    held = (await session.read(STATS))[0]
+    held = (await figures(await service.kept.by_ranges(session), len(session.scope.layers)))[0]
     single = call.principal.rules.single_valued
     return {
         "types": list(ENTITY_TYPES),
         "relations": list(RELATIONS),
         "single_valued": sorted(SINGLE_VALUED if single is None else single),
-        "types_in_use": {found["type"]: found["entities"] for found in held["types"]},
-        "relations_in_use": {found["type"]: found["current"] for found in held["relations"] if found["current"]},
+        "types_in_use": held["nodes"]["by_type"],
+        "relations_in_use": held["edges"]["by_type"],
     }
 
 

@@ -11,19 +11,22 @@ from app.counting import counted
 from app.errors import Conflict, InvalidInput
 from app.memory.calls import noted, once
 from app.memory.census import Census
-from app.memory.removing.queries import COPIES, FITTING, STILL_FITTING
+from app.memory.kept import Kept, Reader
+from app.memory.removing.queries import CANDIDATES, COPIES, FITTING, FITTING_OF_THESE, STILL_FITTING
 from app.memory.removing.removal import Copy, Going, Triple, locked, removed
 from app.memory.removing.schemas import PruneInput
 from app.memory.shapes import ANSWER_CHARACTERS, fitting
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place
-from app.store.database import Database, Writing
+from app.store.database import Database, TenantSession, Writing
 from app.store.undo import Recording, Retention
 
 __all__ = ["prune"]
 
 _ATTEMPTS: Final = 3
 _LONGEST: Final = 36_500
+_IN_RANGE: Final = 100
+_CANDIDATES: Final = 2_000
 _ROOM: Final = ANSWER_CHARACTERS // 2 - 5_000
 
 
@@ -33,6 +36,7 @@ class _Changed(Exception):
 
 async def prune(
     database: Database,
+    kept: Kept,
     census: Census,
     settings: MemorySettings,
     retention: Retention,
@@ -49,7 +53,7 @@ async def prune(
     session = database.session(call.scope, deadline=call.deadline, request_id=call.request_id)
     terms = _terms(settings, arguments)
     if arguments.mode == "preview":
-        return await _preview(session.read, call, arguments, terms)
+        return await _preview(session, await kept.by_ranges(session), call, arguments, terms)
     if arguments.cursor:
         raise InvalidInput("cursor belongs to a preview; execute takes the first ones that fit. Nothing was applied.")
     recording = Recording(session.scope, call.tool, retention)
@@ -101,17 +105,20 @@ def _triple(edge: Sequence[Any]) -> Triple:
     return (edge[0], edge[1], edge[2])
 
 
-async def _preview(read: Any, call: Call, arguments: PruneInput, terms: Mapping[str, Any]) -> Json:
+async def _preview(
+    session: TenantSession, by_ranges: Reader, call: Call, arguments: PruneInput, terms: Mapping[str, Any]
+) -> Json:
     question = arguments.model_dump(exclude={"cursor", "layers", "limit", "reason", "idempotency_key"})
     at_node, at_edge = _places(call, arguments, question)
-    row = (await read(FITTING, **terms, at_node=at_node, at_edge=at_edge, limit=arguments.limit))[0]
+    page = {"at_node": at_node, "at_edge": at_edge, "limit": arguments.limit}
+    row = await _fitting(session, by_ranges, terms, page)
     nodes = [_node(node) for node in row["nodes"]]
     edges = [_edge(edge) for edge in row["edges"]]
     nodes = nodes[: fitting(nodes, _ROOM)]
     edges = edges[: fitting(edges, _ROOM)]
     place = (at_node + len(nodes), at_edge + len(edges))
     remaining = max(0, row["node_count"] - place[0]) + max(0, row["edge_count"] - place[1])
-    copies = [Copy(**copy) for copy in await read(COPIES, ids=[node["id"] for node in nodes])] if nodes else []
+    copies = [Copy(**copy) for copy in await session.read(COPIES, ids=[node["id"] for node in nodes])] if nodes else []
     answer: Json = {
         "mode": "preview",
         "nodes_to_prune": nodes,
@@ -124,6 +131,21 @@ async def _preview(read: Any, call: Call, arguments: PruneInput, terms: Mapping[
         "remaining": remaining,
     }
     return answer | {"next_cursor": Cursor(place).encode(call.scope, question)} if remaining else answer
+
+
+async def _fitting(
+    session: TenantSession, by_ranges: Reader, terms: Mapping[str, Any], page: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """What fits, looked for among what may fit unless that is much: then everything is looked at."""
+    soon = terms["unseen_since"] + timedelta(hours=1)
+    rows = await by_ranges(
+        CANDIDATES, **{**terms, "unseen_since": soon.replace(minute=0, second=0, microsecond=0)}, most=_IN_RANGE + 1
+    )
+    ids, triples = ([one for row in rows for one in row[kind]] for kind in ("nodes", "edges"))
+    largest = max(len(row[kind]) for row in rows for kind in ("nodes", "edges"))
+    if largest > _IN_RANGE or len(ids) + len(triples) > _CANDIDATES:
+        return (await session.read(FITTING, **terms, **page))[0]
+    return (await session.read(FITTING_OF_THESE, **terms, **page, ids=ids, triples=triples))[0]
 
 
 def _places(call: Call, arguments: PruneInput, question: Mapping[str, Any]) -> tuple[int, int]:

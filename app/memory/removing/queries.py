@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from app.store.statement import statement
 
-__all__ = ["COPIES", "ENDS", "FITTING", "REMOVE", "STILL_FITTING"]
+__all__ = ["CANDIDATES", "COPIES", "ENDS", "FITTING", "FITTING_OF_THESE", "REMOVE", "STILL_FITTING"]
 
 _SCANNED: Final[LiteralString] = """
       MATCH (a:Entity {tenant: $tenant})-[r]->(b:Entity {tenant: $tenant})
@@ -32,7 +32,8 @@ _EVERY_ONE: Final[LiteralString] = f"""
       WHERE n.layer IN $writable AND n.id IS NOT NULL AND {_FADED}"""
 _THESE: Final[LiteralString] = f"""
       UNWIND $ids AS id
-      MATCH (n:Entity {{tenant: $tenant, id: id}}) WHERE n.layer IN $writable AND {_FADED}"""
+      MATCH (n:Entity {{tenant: $tenant, id: id}}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $writable AND {_FADED}"""
 
 
 def _fitting(relations: LiteralString, entities: LiteralString) -> LiteralString:
@@ -85,13 +86,33 @@ def _fitting(relations: LiteralString, entities: LiteralString) -> LiteralString
 
 # Both lists in one order and counted whole, so that a page, its successors and an execution choose alike. Both ends of
 # relations come by index and are joined, which spares reading the other end of each.
-FITTING: Final = statement(
-    "memory.find_prunable",
-    f"""{_fitting(_SCANNED, _EVERY_ONE)}
+_PAGE: Final[LiteralString] = """
     RETURN size(edges) AS edge_count, edges[$at_edge..$at_edge + $limit] AS edges,
       size(nodes) AS node_count, nodes[$at_node..$at_node + $limit] AS nodes
+    """
+FITTING: Final = statement("memory.find_prunable", _fitting(_SCANNED, _EVERY_ONE) + _PAGE)
+
+# Of each range what may fit by its writable copies alone, $most of either kind.
+CANDIDATES: Final = statement(
+    "memory.list_prunable",
+    f"""
+    UNWIND $ranges AS part
+    CALL (part) {{
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $writable AND a.id >= part.start AND a.id < part.end
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}}) WHERE b.layer IN $writable AND r.weight < $edge_threshold
+      WITH DISTINCT a.id AS source, type(r) AS relation, b.id AS target LIMIT $most
+      RETURN collect([source, relation, target]) AS edges
+    }}
+    CALL (part) {{
+      MATCH (n:Entity {{tenant: $tenant}}) USING INDEX n:Entity(tenant, layer, id)
+      WHERE n.layer IN $writable AND n.id >= part.start AND n.id < part.end AND {_FADED} LIMIT $most
+      RETURN collect(id) AS nodes
+    }}
+    RETURN part.place AS place, edges, nodes
     """,
 )
+FITTING_OF_THESE: Final = statement("memory.find_prunable_of_these", _fitting(_GIVEN, _THESE) + _PAGE)
 
 # Which of those that were chosen still fit, now that they are locked.
 STILL_FITTING: Final = statement(
@@ -182,4 +203,5 @@ REMOVE: Final = statement(
     RETURN aliases
     """,
     writes=True,
+    touches=("ids", "triples.0", "triples.2"),
 )

@@ -21,7 +21,7 @@ WRITE: Final = "memory:write"
 
 async def _prune(service: MemoryService, call: Call, arguments: PruneInput) -> Mapping[str, Any]:
     memory = service.behaviour(call.principal)
-    return await prune(service.database, service.census, memory, service.retention, call, arguments)
+    return await prune(service.database, service.kept, service.census, memory, service.retention, call, arguments)
 
 
 async def _delete(service: MemoryService, call: Call, arguments: DeleteInput) -> Mapping[str, Any]:

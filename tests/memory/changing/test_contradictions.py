@@ -12,7 +12,7 @@ from app.errors import Forbidden, InvalidInput, NotFound
 from app.memory.changing.contradictions import contradictions
 from app.memory.changing.schemas import ContradictionsInput
 from app.memory.service import MemoryService
-from app.store.database import Database
+from app.store.database import Database, TenantSession
 from app.store.statement import Statement
 from tests.memory.conftest import Agent
 from tests.memory.doing import do, entries
@@ -139,7 +139,9 @@ async def test_two_current_values_of_a_relation_with_one_are_a_candidate_across_
 
 
 @pytest.mark.shows("graph_contradictions", 9)
-async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(plain_agent: Agent) -> None:
+async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(
+    plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A briefing is kept in memory: one hub and a few texts of 32 KiB made it tens of megabytes."""
     long = "z" * 30_000
     names = [f"firm {number:02}" for number in range(25)]
@@ -163,12 +165,16 @@ async def test_of_many_values_and_long_texts_only_what_is_shown_is_read(plain_ag
         plain_agent.call("test").scope, deadline=Deadline.after(30), request_id="test"
     )
     rows: list[dict[str, Any]] = []
+    real = TenantSession.read
 
-    async def read(statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
-        rows.extend(await session.read(statement, **parameters))
-        return rows
+    async def read(session: TenantSession, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        found = await real(session, statement, **parameters)
+        rows.extend(found)
+        return found
 
-    answer = await contradictions(read, plain_agent.call("graph_contradictions"), ContradictionsInput())
+    monkeypatch.setattr(TenantSession, "read", read)
+    call = plain_agent.call("graph_contradictions")
+    answer = await contradictions(plain_agent.service.kept, session, call, ContradictionsInput())
     assert len(orjson.dumps(rows)) < 20_000
     (candidate,) = answer["candidates"]
     assert [value["name"] for value in candidate["values"]] == names[:20]
