@@ -122,7 +122,8 @@ async def outlines(
 
     Each copy is its name, type, confidence and moments.
     """
-    rows = (await session.read(OUTLINES, ids=list(ids), frequent=found.frequent))[0]["copies"]
+    frequent = found.frequent if found.sets else []  # they add to what others find
+    rows = (await session.read(OUTLINES, ids=list(ids), frequent=frequent))[0]["copies"]
     known: dict[str, Details] = {}
     for *values, first_seen, last_seen, holds in sorted(rows, key=lambda row: row[:2]):
         copy = {key: value for key, value in zip(_OUTLINE, values, strict=True) if value is not None}

@@ -52,6 +52,8 @@ class Matches:
 
     hits: list[Hit]
     beyond: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
+    """Those of ``beyond`` to which a name leads: what an alias leads to may be gone, all others are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ async def text_search(
     every = found.named.union(found.together, *found.sets.values())
     if len(every) <= k:
         return Matches(hits)
-    return Matches(hits, every.difference(hit.entity["id"] for hit in hits))
+    beyond = every.difference(hit.entity["id"] for hit in hits)
+    return Matches(hits, beyond, beyond & found.named)
 
 
 def _check(query: str) -> None:

@@ -33,7 +33,7 @@ _UNSPACED: Final = re.compile(f"[{_HAN_KANA}\u0e00-\u0eff\u1000-\u109f\u1780-\u1
 _PAIRED: Final = re.compile(f"[{_HAN_KANA}{_HANGUL}]+\\Z")
 _HANGUL_PAIR: Final = re.compile(f"[{_HANGUL}]{{2}}\\Z")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+\Z")
-_ASCII_WORDS: Final = re.compile(r"[a-z0-9]+")
+_PLAIN_WORDS: Final = re.compile(f"[a-z0-9]{{1,{LONGEST_TOKEN}}}")
 _MEANT: Final = re.compile("['+#]")
 """Signs of ASCII that may belong to a word."""
 _ARABIC: Final = re.compile("[\u0600-\u06ff]")
@@ -92,7 +92,7 @@ def _words(text: str) -> Iterator[str]:
     text = text[:_LONGEST_TEXT]
     for part in [text] if _is_plain(text) else text.split():  # no word goes beyond white space
         if _is_plain(part):
-            yield from _plain_words(part)
+            yield from _PLAIN_WORDS.findall(part.lower())  # as _spelt_words, in a twentieth of the time
         elif len(part) <= _SHORT:
             yield from _short_words(part)
         else:
@@ -101,13 +101,6 @@ def _words(text: str) -> Iterator[str]:
 
 def _is_plain(text: str) -> bool:
     return text.isascii() and not _MEANT.search(text)
-
-
-def _plain_words(text: str) -> Iterator[str]:
-    """What :func:`_spelt_words` finds in such a text, in a twentieth of the time."""
-    for word in _ASCII_WORDS.findall(text.lower()):
-        for start in range(0, len(word), LONGEST_TOKEN):
-            yield word[start : start + LONGEST_TOKEN]
 
 
 @lru_cache(maxsize=16_384)

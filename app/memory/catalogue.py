@@ -108,9 +108,11 @@ async def _searched(
     )
     hits = matches.hits
     page = _sorted(hits, arguments.sort_by)[start : start + arguments.limit]
+    every = type_ is None and arguments.min_confidence is None and seen.seen_by is None
+    judged = matches.doubtful if every else matches.beyond
     asked: dict[str, Any] = {
         "ids": [hit.entity["id"] for hit in page],
-        "beyond": sorted(matches.beyond),
+        "beyond": sorted(judged),
         "type": type_,
         "min_confidence": arguments.min_confidence,
     }
@@ -118,7 +120,8 @@ async def _searched(
     found = {one["id"]: one for one in row["rows"]}
     shown = [_row(entity_of(found[id_]["copies"]), found[id_]["edge_count"]) for id_ in asked["ids"] if id_ in found]
     fits = fitting(shown)
-    answer = _answer(shown[:fits], len(hits) + row["fitting"], row["everything"])
+    total = len(hits) + len(matches.beyond) - len(judged) + row["fitting"]
+    answer = _answer(shown[:fits], total, row["everything"])
     return answer, (start + fits,) if start + fits < len(hits) else None
 
 
