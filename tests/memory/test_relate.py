@@ -141,7 +141,7 @@ async def test_unresolved_references_are_all_named_and_nothing_is_written(agent:
     assert "batch.relations[0].to 'Nobody'" in message
     assert "batch.relations[1].from 'Kathrine'" in message
     assert "Katherine" in message
-    with pytest.raises(InvalidInput, match="^1 of the references leads to no one entity"):
+    with pytest.raises(InvalidInput, match=r"^1 of the references leads to no one entity"):
         await agent.batch([], [{"from": "Katherine", "to": "Nobody", "relation": "KNOWS"}])
     assert not (await agent.entities(id="New One"))["found"]
 
