@@ -28,6 +28,8 @@ _MOST: Final = 2_000
 """Readings kept; the one that was asked for longest ago goes first."""
 _ROOM: Final = 16 * 1024 * 1024
 """Bytes of all of them as JSON; in memory they take some times as many."""
+_SHARE: Final = 4
+"""A reading that takes more than this part of the room is not kept: many others would go for it."""
 _RANGES: Final = 128
 _FEWEST: Final = 100
 _AT_ONCE: Final = 16
@@ -133,6 +135,8 @@ class Kept:
 
     def _keep(self, key: str, reading: _Reading) -> None:
         self._drop(key)
+        if reading.size > _ROOM // _SHARE:
+            return
         self._readings[key] = reading
         self._size += reading.size
         while len(self._readings) > _MOST or self._size > _ROOM:

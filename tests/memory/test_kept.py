@@ -135,3 +135,17 @@ async def test_what_another_gateway_wrote_is_seen_after_a_while_and_little_is_ke
     await _listed(held, plain_agent)
     await _listed(held, plain_agent)
     assert ranges_read == [3, 3, 3]
+
+
+async def test_what_would_take_the_room_of_many_is_not_kept(
+    plain_agent: Agent, ranges_read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One large memory, asked for again and again, had all the others read anew each time."""
+    held = Kept()
+    read = held.reader(_session(plain_agent))
+    await plain_agent.batch([{"name": f"{number}{'n' * 150}", "type": "Concept"} for number in range(30)])
+    first = await read(COUNT)
+    monkeypatch.setattr(kept, "_ROOM", 8_000)
+    assert len(await _listed(held, plain_agent)) == len(await _listed(held, plain_agent)) == 30
+    assert ranges_read[2:] == ranges_read[:2], "two halves of it were read each time"
+    assert await read(COUNT) is first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -9,8 +10,8 @@ from typing import Any, Final
 from app.contract import Call, Cursor, Json
 from app.errors import InvalidInput, NotFound
 from app.memory.calls import noted, once
-from app.memory.changing.found import CONTRADICTS, Candidate, Place, found
-from app.memory.changing.queries import HELD, RESOLVE, SHOWN
+from app.memory.changing.found import CONTRADICTS, Candidate, Found, Part, Place, found
+from app.memory.changing.queries import HELD, HELD_IN_ALL, RESOLVE, SHOWN
 from app.memory.changing.schemas import ContradictionsInput, ResolveInput
 from app.memory.ends import certain, read_only, sorted_names
 from app.memory.kept import Kept, Reader
@@ -23,6 +24,11 @@ __all__ = ["contradictions", "resolve"]
 _CANDIDATES: Final = 50
 _VALUES: Final = 20
 """Values of a candidate that are shown."""
+_IN_RANGE: Final = 200
+_IN_ALL: Final = 5_000
+"""Ends that are looked at here, of what contradicts or may; where there are more the database chooses what is shown."""
+_AT_ONCE: Final = 500
+"""Ends that are sorted beside nothing else: more of them would keep everybody waiting for milliseconds."""
 _ROOM: Final = 20_000
 _CLIP: Final = 500
 _TEXTS: Final = ("content", "description", "summary")
@@ -44,26 +50,50 @@ async def contradictions(
         after = list(Cursor.decode(arguments.cursor, call.scope, question, (str, str, str)).position)
     rules = call.principal.rules
     single = SINGLE_VALUED if rules.single_valued is None else rules.single_valued
-    by_ranges = await kept.by_ranges(session)
-    held = found(
-        await by_ranges(HELD, verbs=[CONTRADICTS, *sorted(single - {CONTRADICTS})]),
-        resolved=arguments.include_resolved,
+    held = await _found(
+        kept,
+        session,
+        [CONTRADICTS, *sorted(single - {CONTRADICTS})],
+        Part(arguments.include_resolved, after, arguments.limit + 1, 0 if after else _CANDIDATES, _VALUES),
     )
-    places = held.after(after)[: arguments.limit + 1]
-    candidates = [] if after else held.candidates[:_CANDIDATES]
-    shown, doubled = await _read(kept.reader(session), places[: arguments.limit], candidates)
+    shown, doubled = await _read(kept.reader(session), held.places[: arguments.limit], held.candidates)
     fits = fitting([entry for _, entry in shown])
     answer: Json = {
         "contradictions": [entry for _, entry in shown[:fits]],
-        "count": len(held.places),
+        "count": held.count,
         "candidates": doubled[: fitting(doubled, _ROOM)],
     }
     if after is None:
-        answer["candidate_count"] = len(held.candidates)
-    if fits < len(shown) or len(places) > arguments.limit:
-        last = shown[fits - 1][0] if fits < len(shown) else places[arguments.limit - 1]
+        answer["candidate_count"] = held.candidate_count
+    if fits < len(shown) or len(held.places) > arguments.limit:
+        last = shown[fits - 1][0] if fits < len(shown) else held.places[arguments.limit - 1]
         answer["next_cursor"] = Cursor(tuple(last)).encode(call.scope, question)
     return answer
+
+
+async def _found(kept: Kept, session: TenantSession, verbs: Sequence[str], part: Part) -> Found:
+    """Looked for among what is kept of the ranges, unless that is much."""
+    rows = await (await kept.by_ranges(session))(HELD, verbs=verbs, most=_IN_RANGE)
+    many = [row["many"] for row in rows]
+    if max(many) > _IN_RANGE or sum(many) > _IN_ALL:
+        return await _found_in_all(kept.reader(session), verbs, part)
+    return found(rows, part) if sum(many) <= _AT_ONCE else await asyncio.to_thread(found, rows, part)
+
+
+async def _found_in_all(read: Reader, verbs: Sequence[str], part: Part) -> Found:
+    row = (
+        await read(
+            HELD_IN_ALL,
+            verbs=verbs,
+            include_resolved=part.resolved,
+            after=part.after,
+            limit=part.limit,
+            most=part.candidates,
+            width=part.values,
+        )
+    )[0]
+    places = [Place(*place) for place in row["places"]]
+    return Found(row["count"], places, row["candidate_count"], [Candidate(*one) for one in row["candidates"]])
 
 
 async def _read(
@@ -77,8 +107,7 @@ async def _read(
             SHOWN,
             pairs=[{"source": place.source, "target": place.target} for place in places],
             doubled=[
-                {"source": one.source, "relation": one.relation, "targets": list(one.targets[:_VALUES])}
-                for one in candidates
+                {"source": one.source, "relation": one.relation, "targets": list(one.targets)} for one in candidates
             ],
         )
     )[0]
@@ -194,11 +223,11 @@ def _candidate(
         )
     # All of them hold now, so they overlap from the moment on at which the second one began to.
     starts = sorted(value["valid_at"] for value in values if value["valid_at"] is not None)
-    known = len(starts) == len(candidate.targets)
+    known = len(starts) == candidate.value_count
     return {
         "entity": _named(nodes[candidate.source]),
         "relation": candidate.relation,
         "values": values,
-        "value_count": len(candidate.targets),
+        "value_count": candidate.value_count,
         "since": starts[1] if known else None,
     }

@@ -7,12 +7,12 @@ does.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 from app.memory.fading.queries import OF_RELATION
 from app.store.statement import statement
 
-__all__ = ["ADJUST", "HELD", "RESOLVE", "SHOWN"]
+__all__ = ["ADJUST", "HELD", "HELD_IN_ALL", "RESOLVE", "SHOWN"]
 
 _LOCK: Final = """
     UNWIND $ids AS id
@@ -97,16 +97,9 @@ RESOLVE: Final = statement(
     touches=("ids",),
 )
 
-# What goes out from the entities of each range and may contradict, on the merged view: contradictions, each open while
-# a current copy is, and relations that have several current values. (Callers look only at those that have one at a
-# time.)
-HELD: Final = statement(
-    "memory.list_contradicting",
-    """
-    UNWIND $ranges AS part
-    CALL (part) {
-      MATCH (a:Entity {tenant: $tenant}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id >= part.start AND a.id < part.end
+# What goes out from given entities and may contradict, on the merged view: contradictions, each open while a current
+# copy is, and relations that have several current values. (Callers look only at those that have one at a time.)
+_ENDS: Final[LiteralString] = """
       MATCH (a)-[r]->(b:Entity {tenant: $tenant})
       WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
       WITH a.id AS source, type(r) AS relation, b.id AS target,
@@ -114,10 +107,66 @@ HELD: Final = statement(
         max(CASE WHEN type(r) = 'CONTRADICTS' THEN left(toString(coalesce(r.detected_date, r.ingested_at)), 64)
           END) AS detected
       WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
-      WHERE relation = 'CONTRADICTS' OR size(ends) > 1
-      RETURN collect([relation, source, ends]) AS held
-    }
-    RETURN part.place AS place, held
+      WHERE relation = 'CONTRADICTS' OR size(ends) > 1"""
+
+# Of each range how many ends there are, and which unless they are more than $most.
+HELD: Final = statement(
+    "memory.list_contradicting",
+    f"""
+    UNWIND $ranges AS part
+    CALL (part) {{
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id >= part.start AND a.id < part.end{_ENDS}
+      RETURN collect([relation, source, ends]) AS held, sum(size(ends)) AS many
+    }}
+    RETURN part.place AS place, many, CASE WHEN many > $most THEN [] ELSE held END AS held
+    """,
+)
+
+# The same chosen and cut by the database, where there is too much of it to be kept. What has several values is a
+# candidate unless all of their pairs are recorded; it is surely one where fewer pairs than it has are recorded at all.
+HELD_IN_ALL: Final = statement(
+    "memory.list_contradictions",
+    f"""
+    CALL {{
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL{_ENDS}
+      RETURN collect([relation, source, ends]) AS held,
+        sum(CASE WHEN relation = 'CONTRADICTS' THEN size(ends) ELSE 0 END) AS recorded
+    }}
+    CALL (held) {{
+      UNWIND [h IN held WHERE h[0] = 'CONTRADICTS'] AS h
+      UNWIND [e IN h[2] WHERE e[1] = 1 OR $include_resolved] AS e
+      WITH e[2] AS detected, h[1] AS source, e[0] AS target ORDER BY detected DESC, source, target
+      RETURN collect([detected, source, target]) AS places
+    }}
+    CALL (held, recorded) {{
+      UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
+      WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, recorded
+      WITH source, relation, targets, size(targets) * (size(targets) - 1) / 2 AS pairs, recorded
+      CALL (targets, pairs, recorded) {{
+        UNWIND CASE WHEN pairs > recorded THEN [] ELSE targets END AS one
+        MATCH (x:Entity {{tenant: $tenant, id: one}})-[c:CONTRADICTS]-(y:Entity {{tenant: $tenant}})
+        USING INDEX x:Entity(tenant, layer, id)
+        WHERE x.layer IN $layers AND y.layer IN $layers AND c.invalid_at IS NULL AND y.id > one AND y.id IN targets
+        WITH DISTINCT one, y.id AS other
+        RETURN count(*) AS said
+      }}
+      WITH source, relation, targets WHERE said < pairs
+      WITH source, relation, targets ORDER BY source, relation
+      WITH collect([source, relation, targets]) AS every
+      RETURN size(every) AS candidate_count, every[..$most] AS first
+    }}
+    CALL (first) {{
+      UNWIND first AS f
+      UNWIND f[2] AS target
+      WITH f[0] AS source, f[1] AS relation, target ORDER BY source, relation, target
+      WITH source, relation, collect(target) AS targets ORDER BY source, relation
+      RETURN collect([source, relation, targets[..$width], size(targets)]) AS candidates
+    }}
+    RETURN size(places) AS count, candidate_count, candidates,
+      [p IN places WHERE $after IS NULL OR p[0] < $after[0] OR (p[0] = $after[0]
+        AND (p[1] > $after[1] OR (p[1] = $after[1] AND p[2] > $after[2])))][..$limit] AS places
     """,
 )
 

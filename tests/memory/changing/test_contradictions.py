@@ -10,6 +10,7 @@ import pytest
 from app.context import Deadline, TenantRules
 from app.errors import Forbidden, InvalidInput, NotFound
 from app.memory.changing.contradictions import contradictions
+from app.memory.changing.queries import HELD, HELD_IN_ALL
 from app.memory.changing.schemas import ContradictionsInput
 from app.memory.service import MemoryService
 from app.store.database import Database, TenantSession
@@ -208,6 +209,82 @@ async def test_of_more_candidates_than_are_listed_the_number_is_told(
     monkeypatch.setattr("app.memory.changing.contradictions._CANDIDATES", 2)
     cut = await do(plain_agent, "graph_contradictions")
     assert (cut["candidates"], cut["candidate_count"]) == (whole["candidates"][:2], 3)
+
+
+async def _listed(agent: Agent, **more: object) -> list[dict[str, Any]]:
+    """Its pages."""
+    pages = [await do(agent, "graph_contradictions", limit=3, **more)]
+    while "next_cursor" in pages[-1]:
+        pages.append(await do(agent, "graph_contradictions", limit=3, cursor=pages[-1]["next_cursor"], **more))
+    return pages
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Which statements looked for what contradicts, and how much of it came back."""
+    told: list[tuple[str, int]] = []
+    real = TenantSession.read
+
+    async def read(session: TenantSession, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        found = await real(session, statement, **parameters)
+        if statement in {HELD, HELD_IN_ALL}:
+            told.append((statement.name, sum(len(row.get("held", row.get("places"))) for row in found)))
+        return found
+
+    monkeypatch.setattr(TenantSession, "read", read)
+    return told
+
+
+@pytest.mark.shows("graph_contradictions", 5, 9)
+async def test_where_there_is_much_the_database_chooses_the_same(
+    service: MemoryService, tenant: str, monkeypatch: pytest.MonkeyPatch, ways: list[tuple[str, int]]
+) -> None:
+    """One tenant's memory may hold two million relations: sorted here, they kept every other tenant waiting."""
+    wide, in_a = Agent(service, tenant, ("",), ""), Agent(service, tenant, ("", "a"), "a")
+    day = {"detected_date": "2026-03-01"}
+    pairs = [("one", "two", {"detected_date": "2026-03-02"}), ("three", "four", day), ("five", "six", day)]
+    towns = [("rome", "oslo"), ("oslo", "bonn"), ("bonn", "rome"), ("rome", "bonn"), ("rome", "rom")]
+    lives = [
+        ("ann", ("rome", "oslo", "bonn")),
+        ("bob", ("rome", "oslo", "kyiv", "riga", "nice", "lima")),
+        ("cid", ("oslo", "rome")),
+        ("dan", ("oslo", "rome", "kyiv")),
+    ]
+    wide.rules = in_a.rules = TenantRules(single_valued=frozenset())
+    for agent, half in ((wide, slice(0, None, 2)), (in_a, slice(1, None, 2))):
+        said = [*pairs, *((one, other, {}) for one, other in towns)][half]
+        await agent.batch(
+            [
+                {"name": name, "type": "Concept"}
+                for name in {*(end for one, other, _ in said for end in (one, other)), *(name for name, _ in lives)}
+                | {to for _, cities in lives for to in cities[half]}
+            ],
+            [
+                *(
+                    {"from": one, "relation": "CONTRADICTS", "to": other, "properties": more}
+                    for one, other, more in said
+                ),
+                *({"from": name, "relation": "LIVES_IN", "to": to} for name, cities in lives for to in cities[half]),
+            ],
+        )
+    wide.rules = in_a.rules = TenantRules(single_valued=frozenset({"LIVES_IN"}))
+    await do(wide, "graph_resolve", from_name="one", to_name="two", resolution="two")
+
+    async def listed() -> list[list[dict[str, Any]]]:
+        return [await _listed(wide, include_resolved=True), await _listed(in_a)]
+
+    whole = await listed()
+    assert [(pages[0]["count"], pages[0]["candidate_count"]) for pages in whole] == [(4, 2), (7, 2)]
+    monkeypatch.setattr("app.memory.changing.contradictions._AT_ONCE", 0)
+    assert await _listed(in_a) == whole[1]
+    assert {name for name, _ in ways} == {HELD.name}
+    monkeypatch.setattr("app.memory.changing.contradictions._IN_ALL", 4)
+    assert await listed() == whole
+    assert max(many for name, many in ways if name == HELD_IN_ALL.name) == 4, "a page and one more"
+    ways.clear()
+    monkeypatch.setattr("app.memory.changing.contradictions._IN_RANGE", 0)
+    assert await listed() == whole
+    assert {many for name, many in ways if name == HELD.name} == {0}, "of what is too much nothing is read"
 
 
 @pytest.mark.shows("graph_contradictions", 8)
