@@ -61,11 +61,10 @@ async def claim(run: Run, scope: Scope, idempotency: Idempotency) -> Json | None
     Raises:
         Conflict: the key was used with other arguments or other layers.
     """
-    rows = await run(
-        CLAIM,
-        {**_key(scope, idempotency), "arguments": idempotency.arguments_digest, "digest": _layers_digest(scope)},
-    )
-    found = rows[0]
+    own = {"arguments": idempotency.arguments_digest, "digest": _layers_digest(scope)}
+    found = (await run(CLAIM, {**_key(scope, idempotency), **own}))[0]
+    while found["arguments"] is None:  # it was forgotten while this waited for its lock
+        found = (await run(CLAIM, {**_key(scope, idempotency), **own}))[0]
     if found["arguments"] != idempotency.arguments_digest:
         raise Conflict("this idempotency_key was used with other arguments; use a new key for another call")
     if found["layers"] != _layers_digest(scope):

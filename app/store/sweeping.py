@@ -26,11 +26,16 @@ _DAY: Final = 24 * 3600 * 1000
 _RUNS_KEPT: Final = 400 * _DAY
 _REPORTS_KEPT: Final = 180 * _DAY
 
+# The write lock is taken before the age is asked again: a key that is used again has begun anew meanwhile.
 SWEEP: Final = statement(
     "idempotency.sweep_expired",
     """
     MATCH (i:_Idempotency) WHERE i.created_at < datetime() - duration('PT24H')
     WITH i LIMIT $limit
+    SET i.locked = true
+    WITH i WHERE i.locked
+    REMOVE i.locked
+    WITH i WHERE i.created_at < datetime() - duration('PT24H')
     DETACH DELETE i
     RETURN count(*) AS swept
     """,

@@ -87,7 +87,11 @@ FORGET_ANSWERS: Final = statement(
     "idempotency.forget_oldest",
     """
     MATCH (i:_Idempotency {tenant: $owner, subject: $subject})
-    WITH i, size(i.answer) AS held ORDER BY i.created_at, i.tool, i.key LIMIT $limit
+    WITH i, size(i.answer) AS held, i.created_at AS made ORDER BY made, i.tool, i.key LIMIT $limit
+    SET i.locked = true
+    WITH i, held, made WHERE i.locked
+    REMOVE i.locked
+    WITH i, held WHERE i.created_at = made
     DELETE i
     RETURN sum(held) AS freed
     """,

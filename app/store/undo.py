@@ -67,6 +67,7 @@ FIND: Final = statement(
     MATCH (u:_Undo {id: $id, tenant: $of})
     WHERE u.expires_at > $at AND all(layer IN u.layers WHERE layer IN $may)
     SET u.asked_at = $at
+    WITH u WHERE u.asked_at = $at
     RETURN u.id AS id, u.layers AS layers, u.tool AS tool, u.subject AS subject, u.at AS at,
            u.expires_at AS expires_at, u.summary AS summary, u.undone_by AS undone_by, u.images AS images
     """,

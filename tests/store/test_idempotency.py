@@ -8,13 +8,22 @@ import pytest
 
 from app.errors import Conflict, NotFound
 from app.store.database import Idempotency
+from app.store.idempotency import CLAIM
 from app.store.statement import statement
-from app.store.sweeping import keep_swept, sweep
+from app.store.sweeping import SWEEP, keep_swept, sweep
+from app.store.trimming import FORGET_ANSWERS
+from tests.store.control.test_exporting import met, patient
 from tests.store.statements import ADD, FIND
 
 AGE = statement(
     "test.age_key",
     "MATCH (i:_Idempotency {tenant: $owner}) SET i.created_at = datetime() - duration('PT25H') RETURN count(i) AS aged",
+    writes=True,
+    control=True,
+)
+FORGET_KEYS = statement(
+    "test.forget_keys",
+    "MATCH (i:_Idempotency {tenant: $owner}) DELETE i RETURN count(*) AS gone",
     writes=True,
     control=True,
 )
@@ -107,3 +116,29 @@ async def test_expired_keys_go_by_themselves(tenant, open_session, database):
     finally:
         sweeping.cancel()
         await asyncio.wait({sweeping})
+
+
+async def test_a_key_that_begins_anew_while_it_is_swept_is_kept(tenant, open_session, database):
+    control = patient(database)
+    for forgotten, count in (
+        (SWEEP, {"limit": 1000}),
+        (FORGET_ANSWERS, {"owner": tenant, "subject": "s", "limit": 50}),
+    ):
+        key = {"owner": tenant, "subject": "s", "tool": "t", "key": forgotten.name}
+        anew = {**key, "arguments": "a", "digest": "d"}
+        await control.write(lambda writing, anew=anew: writing.run(CLAIM, **anew))
+        await control.write(lambda writing: writing.run(AGE, owner=tenant))
+        swept = control.write(lambda writing, forgotten=forgotten, count=count: writing.run(forgotten, **count))
+        await met(database, lambda writing, anew=anew: writing.run(CLAIM, **anew), swept, forgotten)
+        assert {"keys": 1} in await database.control.read(KEYS, owner=tenant)
+        await control.write(lambda writing: writing.run(AGE, owner=tenant))
+        await sweep(database.control)
+
+
+async def test_a_key_that_is_forgotten_while_a_call_waits_for_it_is_taken_anew(tenant, open_session, database):
+    await add(open_session(tenant))
+
+    async def forget(writing):
+        return await writing.run(FORGET_KEYS, owner=tenant)
+
+    assert await met(database, forget, add(open_session(tenant), digest="d2"), CLAIM) == {"id": "ada", "times": 2}

@@ -58,11 +58,13 @@ CREATE = statement(
 BY_ID = statement("tenants.by_id", f"MATCH (t:_Tenant {{id: $id}}) RETURN {_FIELDS}", control=True)
 BY_NAME = statement("tenants.by_name", f"MATCH (t:_Tenant {{key: $key}}) RETURN {_FIELDS}", control=True)
 ALL = statement("tenants.all", f"MATCH (t:_Tenant) RETURN {_FIELDS} ORDER BY t.key, t.id", control=True)
+# The write lock is taken before the state is read again: what was deleted meanwhile stays deleted.
 SET_STATE = statement(
     "tenants.set_state",
     f"""
     MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted'
     SET t.touched = $now
+    WITH t WHERE t.touched = $now AND t.state <> 'deleted'
     SET t.state = CASE WHEN $state = 'active' AND t.frozen THEN 'moving' ELSE $state END
     RETURN {_FIELDS}
     """,
@@ -71,7 +73,13 @@ SET_STATE = statement(
 )
 RENAME = statement(
     "tenants.rename",
-    f"MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted' SET t.key = $key, t.name = $name RETURN {_FIELDS}",
+    f"""
+    MATCH (t:_Tenant {{id: $id}}) WHERE t.state <> 'deleted'
+    SET t.touched = $now
+    WITH t WHERE t.touched = $now AND t.state <> 'deleted'
+    SET t.key = $key, t.name = $name
+    RETURN {_FIELDS}
+    """,
     writes=True,
     control=True,
 )
@@ -276,7 +284,7 @@ class Tenants:
             taken = await writing.run(BY_NAME, key=_key(normal))
             if taken and taken[0]["id"] != tenant_id:
                 raise Conflict(f"a tenant named {normal!r} exists already; choose another name. Nothing was changed.")
-            return await writing.run(RENAME, id=tenant_id, key=_key(normal), name=normal)
+            return await writing.run(RENAME, id=tenant_id, key=_key(normal), name=normal, now=_now())
 
         rows = await self._control.write(work)
         return Tenant.of(rows[0]) if rows else None

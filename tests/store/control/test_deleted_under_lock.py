@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 import app.main  # noqa: F401  (every room registers its statements)
+from app.store import undo
 from app.store.control import (
     authorizations,
     exporting,
@@ -31,13 +32,13 @@ from tests.identity import fresh_name
 from tests.store.control.test_exporting import met, patient
 
 _LATE: Final = 9e12
-_LOCKS: Final = re.compile(r"SET (\w)\.(?:locked = true|renewed = \$now)")
+_LOCKS: Final = re.compile(r"SET (\w)\.(?:locked = true|renewed = \$now|asked_at = \$at)")
 
 DELETE = statement(
     "test.delete_record",
     """
     MATCH (n:_PendingAuthorization|_Code|_Export|_Tenant|_Invitation|_SignInLink|_User|_Passkey|_IngestItem
-      |_RecoveryCode|_RefreshToken|_Run|_ServiceAccount|_ShownOnce {id: $id})
+      |_RecoveryCode|_RefreshToken|_Run|_ServiceAccount|_ShownOnce|_Undo {id: $id})
     DELETE n RETURN count(*) AS deleted
     """,
     writes=True,
@@ -47,8 +48,9 @@ DELETE = statement(
 CASES: Final[dict[Statement, tuple[str, dict[str, Any]]]] = {
     authorizations.TAKE_PENDING: ("_PendingAuthorization", {}),
     authorizations.USE_CODE: ("_Code", {}),
-    exporting.BEAT: ("_Export", {"state": "running"}),
-    exporting.END: ("_Export", {"state": "running"}),
+    exporting.BEAT: ("_Export", {"state": "running", "turn": 1}),
+    exporting.END: ("_Export", {"state": "running", "turn": 1}),
+    exporting.TAKE: ("_Export", {"state": "running", "turn": 1, "beat": 0}),
     invitations.ADD: ("_Tenant", {}),
     invitations.TAKE: ("_Invitation", {}),
     invitations.WITHDRAW: ("_Invitation", {}),
@@ -65,6 +67,7 @@ CASES: Final[dict[Statement, tuple[str, dict[str, Any]]]] = {
     refresh.ROTATE: ("_RefreshToken", {}),
     runs.LOCK: ("_Run", {}),
     service_accounts.RENEW: ("_ServiceAccount", {}),
+    undo.FIND: ("_Undo", {"layers": []}),
     shown.TAKE: ("_ShownOnce", {"sealed": "sealed"}),
 }
 """The label of the record that a statement locks, and what it has beyond what every record here has."""
@@ -81,8 +84,8 @@ def parameters_of(asked: Statement, name: str) -> dict[str, Any]:
     every: dict[str, Any] = {
         **dict.fromkeys(("id", "key", "digest", "of", "owner", "user", "client", "issuer", "successor"), name),
         **dict.fromkeys(("lease", "answer", "state", "kind", "reason", "grant", "secret"), "new"),
-        **{key: [name] for key in ("ids", "writable", "codes")},
-        **dict.fromkeys(("now", "limit", "claims"), 1),
+        **{key: [name] for key in ("ids", "writable", "codes", "may")},
+        **dict.fromkeys(("now", "at", "fresh", "turn", "limit", "claims"), 1),
         **dict.fromkeys(("until", "expires_at", "most"), 2),
         "after": name[:-1],
         "record": {},
@@ -124,9 +127,13 @@ NONE_MADE: Final = {"made": 0}
 
 
 def test_every_statement_that_takes_a_lock_is_looked_at() -> None:
+    # What only deletes what it has locked finds less to delete.
     locking = {
         each
         for each in REGISTERED.values()
-        if each.control and _LOCKS.search(each.text) and "MERGE" not in each.text.split("SET ")[0]
+        if each.control
+        and "DELETE i" not in each.text
+        and _LOCKS.search(each.text)
+        and "MERGE" not in each.text.split("SET ")[0]
     }
     assert {each.name for each in locking} == {each.name for each in CASES}

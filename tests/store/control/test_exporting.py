@@ -18,7 +18,7 @@ from app.store.session import ControlSession, Writing
 from app.store.statement import Statement
 from tests.identity import fresh_name
 
-WHOSE: dict[str, Any] = {"subject": "user", "layers": [""], "answer": {"status": "running"}}
+WHOSE: dict[str, Any] = {"subject": "user", "layers": [""], "asked": {}, "answer": {"status": "running"}}
 
 
 def patient(database: Database) -> ControlSession:
@@ -64,8 +64,16 @@ async def met(
 async def test_a_heartbeat_that_waits_behind_the_end_says_that_there_is_nothing_to_beat_for(database: Database) -> None:
     jobs, id_, tenant = ExportJobs(patient(database)), new_export_id(), fresh_name("exporting")
     await jobs.begin(id_, tenant=tenant, **WHOSE)
-    ended = {"id": id_, "state": "done", "now": 1, "answer": '{"status":"done"}', "kind": None, "reason": None}
-    beat = jobs.beat(id_, {"status": "running"})
+    ended = {
+        "id": id_,
+        "turn": 0,
+        "state": "done",
+        "now": 1,
+        "answer": '{"status":"done"}',
+        "kind": None,
+        "reason": None,
+    }
+    beat = jobs.beat(id_, 0, {"status": "running"})
     assert await met(database, lambda writing: writing.run(END, **ended), beat, BEAT) is False
     job = await jobs.find(id_, tenant, "user")
     assert job is not None
@@ -75,8 +83,16 @@ async def test_a_heartbeat_that_waits_behind_the_end_says_that_there_is_nothing_
 async def test_of_two_ends_that_meet_the_first_is_the_end(database: Database) -> None:
     jobs, id_, tenant = ExportJobs(patient(database)), new_export_id(), fresh_name("exporting")
     await jobs.begin(id_, tenant=tenant, **WHOSE)
-    ended = {"id": id_, "state": "done", "now": 1, "answer": '{"status":"done"}', "kind": None, "reason": None}
-    await met(database, lambda writing: writing.run(END, **ended), jobs.failed(id_, "", "stopped"), END)
+    ended = {
+        "id": id_,
+        "turn": 0,
+        "state": "done",
+        "now": 1,
+        "answer": '{"status":"done"}',
+        "kind": None,
+        "reason": None,
+    }
+    await met(database, lambda writing: writing.run(END, **ended), jobs.failed(id_, 0, "", "stopped"), END)
     job = await jobs.find(id_, tenant, "user")
     assert job is not None
     assert (job.state, job.reason) == ("done", None)

@@ -5,9 +5,18 @@ import asyncio
 import pytest
 
 from app.errors import Conflict, InvalidInput, StartError
-from app.store.control.tenants import Tenants, TenantState, check_layer_name, check_tenant_name
+from app.store.control.tenants import (
+    DELETE,
+    RENAME,
+    SET_STATE,
+    Tenants,
+    TenantState,
+    check_layer_name,
+    check_tenant_name,
+)
 from app.store.database import Database
 from tests.identity import fresh_name
+from tests.store.control.test_exporting import met, patient
 
 
 @pytest.fixture
@@ -119,3 +128,19 @@ async def test_a_deleted_tenant_stays_deleted_and_gives_its_name_back(tenants: T
     assert found is not None
     assert found.state is TenantState.DELETED
     assert (await tenants.create(name)).id != tenant.id
+
+
+async def test_what_is_deleted_while_another_change_waits_stays_deleted(database: Database) -> None:
+    for change in ("state", "name"):
+        waiting = Tenants(patient(database))
+        tenant = await waiting.create(fresh_name("tenant"))
+        later = (
+            waiting.set_state(tenant.id, TenantState.ACTIVE)
+            if change == "state"
+            else waiting.rename(tenant.id, fresh_name("tenant"))
+        )
+        statement = SET_STATE if change == "state" else RENAME
+        assert await met(database, lambda writing, id_=tenant.id: writing.run(DELETE, id=id_), later, statement) is None
+        stored = await waiting.by_id(tenant.id)
+        assert stored is not None
+        assert (stored.state, stored.name) == (TenantState.DELETED, tenant.name)
