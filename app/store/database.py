@@ -141,5 +141,5 @@ class Database:
 
     async def close(self) -> None:
         """Wait for commits under way, then close every connection."""
-        await self._execution.settle()
+        await self._execution.close()
         await self.driver.close()

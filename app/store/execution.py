@@ -34,6 +34,8 @@ _CONNECTION_PATIENCE: Final = 3.0
 _WORK_SHARE: Final = 10 / 15
 _COMMIT_SHARE: Final = 13 / 15
 _ROLLBACK_SECONDS: Final = 1.0
+_FINISHING_SECONDS: Final = 5.0
+"""How long the server may go on with a commit when its transaction's time is over: it looks for such every 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Execution:
         """Wait for the commits under way; each is bounded by its own deadline."""
         while self._commits:
             await asyncio.wait(self._commits)
+
+    async def close(self) -> None:
+        """Wait for the commits under way, and no longer for those whose outcome is unknown."""
+        await self.settle()
+        self.lately.close()
 
     async def read(
         self, statement: Statement, parameters: Mapping[str, Any], deadline: Deadline, trace: Trace
@@ -163,9 +170,13 @@ class Execution:
 
     def _commit_done(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
         self._commits.discard(task)
-        self.lately.ended(attempt.tenant, attempt.touches)
-        if not task.cancelled():
-            task.exception()  # a caller that left never asks; asked here, so the loop does not complain
+        # A caller that left never asks for the exception; asked here, so the loop does not complain.
+        failure = None if task.cancelled() else task.exception()
+        if not task.cancelled() and (failure is None or isinstance(failure, _Retry)):
+            self.lately.ended(attempt.tenant, attempt.touches)
+        else:
+            seconds = attempt.commit_until.remaining() + _FINISHING_SECONDS
+            self.lately.doubted(attempt.tenant, attempt.touches, seconds)
 
 
 async def _rows(result: AsyncResult) -> list[dict[str, Any]]:
@@ -218,7 +229,7 @@ class _Attempt:
         self._session = session
         self._trace = trace
         self._work_until = work_until
-        self._commit_until = commit_until
+        self.commit_until = commit_until
         self._transaction: AsyncTransaction | None = None
         self.statement = "begin"
         self.touches = Touches()
@@ -233,7 +244,7 @@ class _Attempt:
             async with asyncio.timeout(self._work_until.remaining()) as clock:
                 # The server gives up only after the client would, so that it never cuts a commit short.
                 self._transaction = await self._session.begin_transaction(
-                    metadata=self._trace.metadata(), timeout=max(self._commit_until.remaining(), 0.001)
+                    metadata=self._trace.metadata(), timeout=max(self.commit_until.remaining(), 0.001)
                 )
                 return await work(self._run)
         except asyncio.CancelledError:
@@ -264,7 +275,7 @@ class _Attempt:
             raise InternalError("a transaction that never began cannot be committed")
         self.statement = "commit"
         try:
-            async with asyncio.timeout(self._commit_until.remaining()):
+            async with asyncio.timeout(self.commit_until.remaining()):
                 await transaction.commit()
         except asyncio.CancelledError:
             await self._abandon()

@@ -1,12 +1,15 @@
 """Which entities were written lately in this process, so that who keeps a reading reads again only what they touch.
 
 A writing statement declares which of its parameters name the entities that it may change (``Statement.touches``). Noted
-is what a transaction may have changed, by layer, once its commit has ended, whatever became of it. Nothing is told of
-one partition to who reads another: a reader learns of writes to its own layers alone.
+is what a transaction may have changed, by layer, once its commit has ended, whatever became of it. While the server may
+still be finishing a commit whose outcome is unknown, what it may change counts as touched at every moment. Nothing is
+told of one partition to who reads another: a reader learns of writes to its own layers alone. The bounds are shared:
+that others wrote much may make a reader read everything again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -85,6 +88,7 @@ class Lately:
 
     def __init__(self) -> None:
         self._logs: dict[tuple[str, str], _Log] = {}
+        self._doubts: dict[Touches, tuple[str, asyncio.TimerHandle]] = {}
         self._forgotten = 0
         self._held = 0
         self.mark = 0
@@ -103,6 +107,22 @@ class Lately:
             self._held -= len(self._logs.pop(next(iter(self._logs))).ids)
             self._forgotten = self.mark
 
+    def doubted(self, tenant: str, touches: Touches, seconds: float) -> None:
+        """A commit's outcome is unknown; for so many seconds it may yet be applied, and has ended then."""
+        if touches.by_layer:
+            timer = asyncio.get_running_loop().call_later(seconds, self._doubt_over, touches)
+            self._doubts[touches] = tenant, timer
+
+    def _doubt_over(self, touches: Touches) -> None:
+        tenant, _ = self._doubts.pop(touches)
+        self.ended(tenant, touches)
+
+    def close(self) -> None:
+        """Wait for no commit any more."""
+        for _, timer in self._doubts.values():
+            timer.cancel()
+        self._doubts.clear()
+
     def touched_since(self, tenant: str, layers: Iterable[str], mark: int) -> set[str] | None:
         """Ids of the entities in these layers that may have changed since ``mark``; None: any may have."""
         touched: set[str] = set()
@@ -112,4 +132,13 @@ class Lately:
                 return None
             if log is not None:
                 touched.update(log.after(mark))
+            for doubtful in self._doubtful(tenant, layer):
+                if doubtful is None:
+                    return None
+                touched |= doubtful
         return touched
+
+    def _doubtful(self, tenant: str, layer: str) -> Iterator[set[str] | None]:
+        for touches, (whose, _) in self._doubts.items():
+            if whose == tenant and layer in touches.by_layer:
+                yield touches.by_layer[layer]

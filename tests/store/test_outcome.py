@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from app.context import Deadline, Scope
 from app.errors import CallError, Conflict, DatabaseUnavailable, DeadlineExceeded, NotFound
+from app.store import execution
 from app.store.database import Database, Idempotency
 from tests.store.proxy import Proxy
 from tests.store.statements import ADD, FIND, MARK, MARKS, SLOW
@@ -74,6 +75,31 @@ async def test_a_connection_lost_after_the_commit_arrived_is_unknown_and_the_key
     await _until(lambda: times(database, tenant), 1)
     assert await add(open_on(through, tenant), key="k") == {"id": "ada", "times": 1}
     assert await times(database, tenant) == 1
+
+
+async def test_what_an_unknown_commit_changed_is_read_again_until_the_server_has_done_with_it(
+    proxy, through, database, tenant, monkeypatch
+):
+    """It counted as ended at once: who read before it was applied kept that."""
+    monkeypatch.setattr(execution, "_FINISHING_SECONDS", 0.1)
+    assert await add(open_on(through, tenant)) == {"id": "ada", "times": 1}
+    reader = open_on(through, tenant)
+    assert reader.touched_since(reader.mark) == set()
+    proxy.trick = "drop_after_commit"
+    with pytest.raises(DatabaseUnavailable):
+        await add(open_on(through, tenant, seconds=1))
+    read = reader.mark
+    assert reader.touched_since(read) != set(), "it may be applied after this reading"
+    proxy.release.set()
+    await _until(lambda: times(database, tenant), 2)
+    assert reader.touched_since(read) != set()
+
+    async def over() -> bool:
+        return reader.mark > read
+
+    await _until(over, True)
+    assert reader.touched_since(read) != set()
+    assert reader.touched_since(reader.mark) == set()
 
 
 async def test_a_commit_that_is_not_acknowledged_in_time_is_unknown(proxy, through, tenant):

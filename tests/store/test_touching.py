@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import app.main  # noqa: F401 - registers every statement
@@ -89,3 +91,34 @@ def test_little_is_remembered_and_what_was_forgotten_may_be_anything(monkeypatch
     lately.ended("two", _touches("", "y"))
     assert lately.touched_since("three", ("",), 6) is None, "three ids are too many"
     assert lately.touched_since("two", ("",), 6) == {"y"}
+
+
+async def test_a_commit_that_may_yet_be_applied_touches_at_every_moment_until_its_time_is_over() -> None:
+    lately = Lately()
+    everything = Touches()
+    everything.by_layer["b"] = None
+    lately.doubted("one", _touches("a", "x"), 0.05)
+    lately.doubted("one", everything, 0.05)
+    begun = lately.mark
+    lately.ended("one", _touches("", "y"))
+    assert lately.touched_since("one", ("", "a"), begun) == {"x", "y"}
+    assert lately.touched_since("one", ("", "a"), lately.mark) == {"x"}, "what is read now may not show it"
+    assert lately.touched_since("one", ("", "b"), lately.mark) is None
+    assert lately.touched_since("one", ("",), lately.mark) == set()
+    assert lately.touched_since("two", ("", "a", "b"), lately.mark) == set()
+    during = lately.mark
+    for _ in range(300):
+        if lately.mark == during + 2:
+            break
+        await asyncio.sleep(0.01)
+    assert lately.touched_since("one", ("", "a"), during) == {"x"}
+    assert lately.touched_since("one", ("a", "b"), lately.mark) == set()
+
+
+async def test_closing_waits_for_no_commit_that_may_yet_be_applied() -> None:
+    lately = Lately()
+    lately.doubted("one", _touches("a", "x"), 0)
+    lately.close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (lately.mark, lately.touched_since("one", ("a",), 0)) == (0, set())
