@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from app.errors import Conflict, InvalidInput
+from app.memory.removing import prune as pruning
+from app.memory.removing.queries import FITTING, FITTING_OF_THESE
 from app.memory.service import MemoryService
-from app.store.database import Database
+from app.store.database import Database, TenantSession
+from app.store.statement import Statement
 from tests.memory.conftest import Agent
 from tests.memory.doing import backdate, do, entries
 from tests.memory.merging.conftest import undo
@@ -162,6 +165,48 @@ async def test_mentions_of_what_stayed_do_not_stand_in_the_way_of_undoing(agent:
     await undo(agent, done["undo_id"])
     for said, number in (("faint whisper", 2), ("said since", 2)):
         assert len((await agent.entities(search=said))["entities"]) == number
+
+
+@pytest.mark.shows("graph_prune", 4, 10)
+@pytest.mark.parametrize("layers", [("",), ("", "a")], ids=["one layer", "two layers"])
+@pytest.mark.parametrize("bound", ["_IN_RANGE", "_CANDIDATES"])
+async def test_whatever_way_a_preview_looks_for_what_fits_an_execution_takes_just_that(
+    service: MemoryService,
+    tenant: str,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    layers: tuple[str, ...],
+    bound: str,
+) -> None:
+    wide, reader = Agent(service, tenant, ("",), ""), Agent(service, tenant, layers, layers[-1])
+    await _faded(wide)
+    if reader.write == "a":
+        await _faded(reader)
+        await reader.batch([_entity("weaker", 0.9), _entity("here alone", 0.7), _entity("here weak", 0.05)])
+        await reader.relate("strong", "USES", "here weak", weight=0.03)
+    await backdate(database, reader, 31)
+    asked: list[str] = []
+    real = TenantSession.read
+
+    async def seen(session: TenantSession, statement: Statement, /, **parameters: Any) -> list[dict[str, Any]]:
+        asked.append(statement.name)
+        return await real(session, statement, **parameters)
+
+    monkeypatch.setattr(TenantSession, "read", seen)
+    by_candidates = await do(reader, "graph_prune")
+    assert (asked.count(FITTING_OF_THESE.name), asked.count(FITTING.name)) == (1, 0)
+    monkeypatch.setattr(pruning, bound, 1)
+    by_everything = await do(reader, "graph_prune")
+    assert (asked.count(FITTING_OF_THESE.name), asked.count(FITTING.name)) == (1, 1)
+    assert by_everything == by_candidates
+    assert by_candidates["nodes_to_prune"]
+    assert by_candidates["edges_to_prune"]
+    done = await do(reader, "graph_prune", mode="execute")
+    assert [(gone.get("id"), gone.get("from"), gone["type"], gone.get("to")) for gone in done["details"]] == [
+        *((node["id"], None, node["type"], None) for node in by_candidates["nodes_to_prune"]),
+        *((None, edge["from"], edge["type"], edge["to"]) for edge in by_candidates["edges_to_prune"]),
+    ]
+    assert (done["kept"], done["remaining"]) == (by_candidates["kept"], 0)
 
 
 @pytest.mark.shows("graph_prune", 9)
