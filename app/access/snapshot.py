@@ -127,8 +127,8 @@ class Snapshot:
         return view
 
     async def run(self) -> None:
-        """Refresh for ever; what fails is tried again and logged once per outage."""
-        failing = False
+        """Refresh for ever; what fails or takes too long is tried again and logged once per outage."""
+        failing = slow = False
         while True:
             try:
                 await self.refresh()
@@ -140,6 +140,11 @@ class Snapshot:
                 if failing:
                     log.info("the snapshot is refreshed again")
                 failing = False
+                if self.age > FRESH_SECONDS and not slow:
+                    log.warning(
+                        "the snapshot took too long to read; calls were refused", seconds=round(self.age, 1)
+                    )
+                slow = self.age > FRESH_SECONDS
             await asyncio.sleep(self._every)
 
     async def _save(self, view: View) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.memory.figures.queries import STATS_OF_ONE_LAYER
 from app.memory.stats import figures
-from app.store.database import TenantSession
+from app.store.database import Database, TenantSession
 from app.store.statement import Statement
 from tests.memory.conftest import Agent
 
@@ -68,3 +68,14 @@ async def test_how_long_the_figures_take_tells_nothing_of_what_is_hidden(
     read.clear()
     assert (await plain_agent.stats())["nodes"]["total"] == 3
     assert read == [STATS_OF_ONE_LAYER.name]
+
+
+async def test_what_is_just_going_is_counted_nowhere(agent: Agent, database: Database) -> None:
+    """What another call deletes is still found by an index for a moment, without what it held."""
+    await agent.batch([{"name": "Ann", "type": "Person"}])
+    async with database.driver.session(database=database.name) as session:
+        given = {"tenant": agent.tenant, "ids": ["going", "gone"]}
+        await session.run("UNWIND $ids AS id CREATE (n:Entity {tenant: $tenant, layer: '', id: id})", given)
+    assert (await agent.stats())["nodes"] == {"total": 1, "by_type": {"Person": 1}}
+    wider = Agent(agent.service, agent.tenant, ("", "work"), "")
+    assert (await wider.stats())["nodes"] == {"total": 1, "by_type": {"Person": 1}}

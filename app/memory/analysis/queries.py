@@ -149,7 +149,7 @@ DEGREES: Final = statement(
     CALL (part) {
       MATCH (n:Entity {tenant: $tenant}) USING INDEX n:Entity(tenant, layer, id)
       WHERE n.layer IN $layers AND n.id >= part.start AND n.id < part.end
-      WITH n.id AS id, sum(COUNT { (n)--() }) AS most WHERE most >= 3
+      WITH n.id AS id, sum(COUNT { (n)--() }) AS most WHERE most >= 3 AND id IS NOT NULL
       ORDER BY most DESC, id LIMIT $each + 1
       WITH collect([id, most]) AS degrees
       RETURN degrees[..$each] AS degrees, coalesce(degrees[$each][1], 0) AS bound

@@ -24,7 +24,8 @@ BOUNDS: Final = statement(
 
 # Of each range the entities whose ids lie in it and the relations that go out from them. Whether an entity is related
 # to anything is asked of the engine's own count of its relations, which it keeps with it: looking for a neighbour takes
-# ten times as long. That is right while entities alone are linked; see app.store.checker.
+# ten times as long. That is right while entities alone are linked; see app.store.checker. What another call is deleting
+# may still be found, without properties: it has no type.
 STATS: Final = statement(
     "memory.read_stats",
     """
@@ -36,6 +37,7 @@ STATS: Final = statement(
         max(CASE WHEN COUNT { (n)--() } > 0 THEN 1 ELSE 0 END) AS related
       WITH first[1] AS type, count(*) AS entities, sum(1 - related) AS orphaned,
         count(CASE WHEN confidence < 0.2 AND last_seen < $unseen_since THEN 1 END) AS stale
+      WHERE type IS NOT NULL
       RETURN collect([type, entities, orphaned, stale]) AS types
     }
     CALL (part) {
@@ -64,6 +66,7 @@ STATS_OF_ONE_LAYER: Final = statement(
       WHERE n.layer IN $layers AND n.id >= part.start AND n.id < part.end
       WITH n.type AS type, count(*) AS entities, count(CASE WHEN COUNT { (n)--() } = 0 THEN 1 END) AS orphaned,
         count(CASE WHEN n.confidence < 0.2 AND n.last_seen < $unseen_since THEN 1 END) AS stale
+      WHERE type IS NOT NULL
       RETURN collect([type, entities, orphaned, stale]) AS types
     }
     CALL (part) {
@@ -86,7 +89,8 @@ COUNT_ENTITIES: Final = statement(
     "memory.count_entities",
     """
     MATCH (n:Entity {tenant: $tenant}) WHERE n.layer IN $layers AND n.id IS NOT NULL
-    RETURN n.layer AS layer, n.type AS name, count(*) AS number
+    WITH n.layer AS layer, n.type AS name, count(*) AS number WHERE name IS NOT NULL
+    RETURN layer, name, number
     """,
 )
 

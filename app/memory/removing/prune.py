@@ -27,6 +27,8 @@ _ATTEMPTS: Final = 3
 _LONGEST: Final = 36_500
 _IN_RANGE: Final = 100
 _CANDIDATES: Final = 2_000
+_PLACES: Final = 10**9
+"""More than a list can have; the database counts places in 32 bits."""
 _ROOM: Final = ANSWER_CHARACTERS // 2 - 5_000
 
 
@@ -152,7 +154,7 @@ def _places(call: Call, arguments: PruneInput, question: Mapping[str, Any]) -> t
     if not arguments.cursor:
         return 0, 0
     position = Cursor.decode(arguments.cursor, call.scope, question, (float, float)).position
-    if not all(isinstance(place, int) and place >= 0 for place in position):
+    if not all(isinstance(place, int) and 0 <= place < _PLACES for place in position):
         raise InvalidInput("cursor is not one that this tool gave out; start again without it", field="cursor")
     return position[0], position[1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -226,6 +228,17 @@ async def test_lists_are_paged_and_an_execution_takes_so_many_and_says_what_rema
     assert (done["nodes_pruned"], done["remaining"]) == (2, 3)
     with pytest.raises(InvalidInput):
         await do(agent, "graph_prune", mode="execute", cursor="x")
+
+
+@pytest.mark.parametrize("place", [2**31 - 1, 2**62, -1, 0.5])
+async def test_a_place_that_no_list_has_is_refused(agent: Agent, place: float) -> None:
+    await agent.batch([_entity(f"weak {number}", 0.05) for number in range(3)])
+    given = (await do(agent, "graph_prune", limit=1))["next_cursor"]
+    digest, _ = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))
+    for position in ([place, 0], [0, place]):
+        forged = base64.urlsafe_b64encode(json.dumps([digest, position]).encode()).decode()
+        with pytest.raises(InvalidInput, match="cursor"):
+            await do(agent, "graph_prune", limit=1, cursor=forged)
 
 
 @pytest.mark.shows("graph_prune", 10)
