@@ -97,76 +97,86 @@ RESOLVE: Final = statement(
     touches=("ids",),
 )
 
-# What goes out from given entities and may contradict, on the merged view: contradictions, each open while a current
-# copy is, and relations that have several current values. (Callers look only at those that have one at a time.)
-_ENDS: Final[LiteralString] = """
-      MATCH (a)-[r]->(b:Entity {tenant: $tenant})
-      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
-      WITH a.id AS source, type(r) AS relation, b.id AS target,
-        max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open,
-        max(CASE WHEN type(r) = 'CONTRADICTS' THEN left(toString(coalesce(r.detected_date, r.ingested_at)), 64)
-          END) AS detected
-      WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
-      WHERE relation = 'CONTRADICTS' OR size(ends) > 1"""
-
-# Of each range how many ends there are, and which unless they are more than $most.
+# What goes out from the entities of each range and may contradict, on the merged view: contradictions, each open while
+# a current copy is, and relations that have several current values. (Callers look only at those that have one at a
+# time.) Of each range how many ends there are, and which unless they are more than $most.
+_OPEN: Final[LiteralString] = "max(CASE WHEN toBooleanOrNull(r.resolved) THEN 0 ELSE 1 END) AS open"
+_DETECTED: Final[LiteralString] = "left(toString(coalesce(r.detected_date, r.ingested_at)), 64)"
 HELD: Final = statement(
     "memory.list_contradicting",
     f"""
     UNWIND $ranges AS part
     CALL (part) {{
       MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id >= part.start AND a.id < part.end{_ENDS}
+      WHERE a.layer IN $layers AND a.id >= part.start AND a.id < part.end
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs
+      WITH a.id AS source, type(r) AS relation, b.id AS target, {_OPEN},
+        max(CASE WHEN type(r) = 'CONTRADICTS' THEN {_DETECTED} END) AS detected
+      WITH source, relation, collect([target, open, coalesce(detected, '')]) AS ends
+      WHERE relation = 'CONTRADICTS' OR size(ends) > 1
       RETURN collect([relation, source, ends]) AS held, sum(size(ends)) AS many
     }}
     RETURN part.place AS place, many, CASE WHEN many > $most THEN [] ELSE held END AS held
     """,
 )
 
-# The same chosen and cut by the database, where there is too much of it to be kept. What has several values is a
-# candidate unless all of their pairs are recorded; it is surely one where fewer pairs than it has are recorded at all.
+# The same chosen and cut by the database, where there is much of it. What has several values is a candidate unless all
+# of their pairs are recorded. Lists of all values at a time would take more memory than one call may use.
+_VALUES: Final[LiteralString] = """
+        MATCH (x:Entity {tenant: $tenant, id: source})-[r]->(y:Entity {tenant: $tenant})
+        USING INDEX x:Entity(tenant, layer, id)
+        WHERE x.layer IN $layers AND y.layer IN $layers AND r.invalid_at IS NULL AND type(r) = relation"""
 HELD_IN_ALL: Final = statement(
     "memory.list_contradictions",
     f"""
     CALL {{
       MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
-      WHERE a.layer IN $layers AND a.id IS NOT NULL{_ENDS}
-      RETURN collect([relation, source, ends]) AS held,
-        sum(CASE WHEN relation = 'CONTRADICTS' THEN size(ends) ELSE 0 END) AS recorded
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) = 'CONTRADICTS'
+      WITH a.id AS source, b.id AS target, {_OPEN}, coalesce(max({_DETECTED}), '') AS detected
+      ORDER BY detected DESC, source, target
+      RETURN count(*) AS recorded,
+        collect(CASE WHEN open = 1 OR $include_resolved THEN [detected, source, target] END) AS places
     }}
-    CALL (held) {{
-      UNWIND [h IN held WHERE h[0] = 'CONTRADICTS'] AS h
-      UNWIND [e IN h[2] WHERE e[1] = 1 OR $include_resolved] AS e
-      WITH e[2] AS detected, h[1] AS source, e[0] AS target ORDER BY detected DESC, source, target
-      RETURN collect([detected, source, target]) AS places
-    }}
-    CALL (held, recorded) {{
-      UNWIND [h IN held WHERE h[0] <> 'CONTRADICTS'] AS h
-      WITH h[1] AS source, h[0] AS relation, [e IN h[2] | e[0]] AS targets, recorded
-      WITH source, relation, targets, size(targets) * (size(targets) - 1) / 2 AS pairs, recorded
+    WITH recorded, size(places) AS count, [p IN places WHERE $after IS NULL OR p[0] < $after[0] OR (p[0] = $after[0]
+        AND (p[1] > $after[1] OR (p[1] = $after[1] AND p[2] > $after[2])))][..$limit] AS places
+    CALL (recorded) {{
+      MATCH (a:Entity {{tenant: $tenant}}) USING INDEX a:Entity(tenant, layer, id)
+      WHERE a.layer IN $layers AND a.id IS NOT NULL
+      MATCH (a)-[r]->(b:Entity {{tenant: $tenant}})
+      WHERE b.layer IN $layers AND r.invalid_at IS NULL AND type(r) IN $verbs AND type(r) <> 'CONTRADICTS'
+      WITH recorded, a.id AS source, type(r) AS relation, min(b.id) AS one, max(b.id) AS other
+      WHERE one <> other
+      CALL (source, relation, recorded) {{{_VALUES} AND recorded > 0
+        WITH collect(DISTINCT y.id) AS targets
+        RETURN targets, size(targets) * (size(targets) - 1) / 2 AS pairs
+      }}
       CALL (targets, pairs, recorded) {{
-        UNWIND CASE WHEN pairs > recorded THEN [] ELSE targets END AS one
-        MATCH (x:Entity {{tenant: $tenant, id: one}})-[c:CONTRADICTS]-(y:Entity {{tenant: $tenant}})
+        UNWIND CASE WHEN pairs > recorded THEN [] ELSE targets END AS id
+        MATCH (x:Entity {{tenant: $tenant, id: id}})-[c:CONTRADICTS]-(y:Entity {{tenant: $tenant}})
         USING INDEX x:Entity(tenant, layer, id)
-        WHERE x.layer IN $layers AND y.layer IN $layers AND c.invalid_at IS NULL AND y.id > one AND y.id IN targets
-        WITH DISTINCT one, y.id AS other
+        WHERE x.layer IN $layers AND y.layer IN $layers AND c.invalid_at IS NULL AND y.id > id AND y.id IN targets
+        WITH DISTINCT id, y.id AS contradicted
         RETURN count(*) AS said
       }}
-      WITH source, relation, targets WHERE said < pairs
-      WITH source, relation, targets ORDER BY source, relation
-      WITH collect([source, relation, targets]) AS every
+      WITH source, relation, recorded, said, pairs WHERE recorded = 0 OR said < pairs
+      WITH source, relation ORDER BY source, relation
+      WITH collect([source, relation]) AS every
       RETURN size(every) AS candidate_count, every[..$most] AS first
     }}
     CALL (first) {{
       UNWIND first AS f
-      UNWIND f[2] AS target
-      WITH f[0] AS source, f[1] AS relation, target ORDER BY source, relation, target
-      WITH source, relation, collect(target) AS targets ORDER BY source, relation
+      WITH f[0] AS source, f[1] AS relation
+      CALL (source, relation) {{{_VALUES}
+        WITH DISTINCT y.id AS target ORDER BY target
+        RETURN collect(target) AS targets
+      }}
+      WITH source, relation, targets ORDER BY source, relation
       RETURN collect([source, relation, targets[..$width], size(targets)]) AS candidates
     }}
-    RETURN size(places) AS count, candidate_count, candidates,
-      [p IN places WHERE $after IS NULL OR p[0] < $after[0] OR (p[0] = $after[0]
-        AND (p[1] > $after[1] OR (p[1] = $after[1] AND p[2] > $after[2])))][..$limit] AS places
+    RETURN count, places, candidate_count, candidates
     """,
 )
 
