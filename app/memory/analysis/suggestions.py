@@ -7,6 +7,7 @@ and from names; then the neighbours are read of those that may reach the score. 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -163,15 +164,12 @@ async def _each_with_each(session: TenantSession, call: Call, scope: _Scope, lea
     seeds = [scope.id] if scope.id else sorted(id_ for id_ in {*compared.ids, *named} if id_ > scope.after)
     among = None if scope.id is None and not scope.after else frozenset(seeds)
     near = await in_thread(Clock(call.deadline, _NARROWER), compared.pairs, among, least, _WIDTH)
-    kept = _with_room(seeds, near, by_name)
-    if len(kept) < len(seeds):
-        among = frozenset(kept)
-        by_name = [pair for pair in by_name if not among.isdisjoint(pair)]
-        near = {pair: value for pair, value in near.items() if not among.isdisjoint(pair)}
+    clock = Clock(call.deadline, _NARROWER)
+    near, by_name, reached = await in_thread(clock, _of_this_call, seeds, scope.after, near, by_name)
     cut = many or len(by_name) > _BY_NAME
     by_name = by_name[:_BY_NAME]
     near |= compared.near(pair for pair in by_name if pair not in near)
-    return _Found(near, by_name, named, kept[-1] if len(kept) < len(seeds) else None, cut)
+    return _Found(near, by_name, named, reached, cut)
 
 
 async def _vectors(session: TenantSession, call: Call, scope: _Scope) -> Compared:
@@ -181,15 +179,35 @@ async def _vectors(session: TenantSession, call: Call, scope: _Scope) -> Compare
     return await asyncio.to_thread(Compared, rows[0]["rows"])
 
 
+def _of_this_call(
+    clock: Clock, seeds: Sequence[str], after: str, near: Mapping[Pair, float], by_name: Sequence[Pair]
+) -> tuple[dict[Pair, float], list[Pair], str | None]:
+    """Of both the pairs whose lesser id is one of the first seeds, and the last of these if more seeds are left.
+
+    The lesser id decides, so that a pair whose two ids belong to two calls is told by the first of them alone.
+    """
+    near = {pair: value for pair, value in near.items() if pair[0] > after}
+    by_name = [pair for pair in by_name if pair[0] > after]
+    clock.check()
+    kept = _with_room(seeds, near, by_name)
+    clock.check()
+    if len(kept) == len(seeds):
+        return near, by_name, None
+    last = kept[-1]
+    within = {pair: value for pair, value in near.items() if pair[0] <= last}
+    return within, [pair for pair in by_name if pair[0] <= last], last
+
+
 def _with_room(seeds: Sequence[str], near: Mapping[Pair, float], by_name: Sequence[Pair]) -> Sequence[str]:
     """The first of the seeds, as many as one call can look at the pairs of; never fewer than ``_SEEDS``."""
-    every = {*near, *by_name}
-    while len(seeds) > _SEEDS:
-        among = frozenset(seeds)
-        named = sum(not among.isdisjoint(pair) for pair in by_name)
-        if named <= _BY_NAME and sum(not among.isdisjoint(pair) for pair in every) <= _PAIRS:
-            break
-        seeds = seeds[: max(_SEEDS, len(seeds) // 2)]
+    named, others = Counter(one for one, _ in by_name), Counter(one for one, _ in near)
+    others.subtract(pair[0] for pair in by_name if pair in near)
+    by_names = every = 0
+    for place, seed in enumerate(seeds):
+        by_names += named[seed]
+        every += named[seed] + others[seed]
+        if place >= _SEEDS and (by_names > _BY_NAME or every > _PAIRS):
+            return seeds[:place]
     return seeds
 
 
@@ -244,8 +262,8 @@ async def _names(session: TenantSession, scope: _Scope) -> list[Sequence[Any]]:
 async def _by_name(
     session: TenantSession, call: Call, scope: _Scope, seeds: frozenset[str] | None
 ) -> tuple[dict[str, Named], list[Pair], bool]:
-    """What is known of names, by id; the pairs that are alike, of ``seeds`` or else of all behind the scope's start,
-    more than are looked at if there are more; whether there are more names."""
+    """What is known of names, by id; the pairs that are alike, of ``seeds`` or else of all behind the scope's start;
+    whether there are more names. Of more pairs than are looked at all come where each is compared with each."""
     rows = await _names(session, scope)
     named, pairs = await in_thread(Clock(call.deadline, _NARROWER), _alike, rows[:_NAMES], scope, seeds)
     return named, pairs, len(rows) > _NAMES
@@ -259,7 +277,7 @@ def _alike(
     named = named_of(clock, rows)
     if seeds is None and scope.after:
         seeds = frozenset(entity.id for entity in named if entity.id > scope.after)
-    most = None if scope.few and len(named) <= _EACH_WITH_EACH else _BY_NAME + 1
+    most = None if scope.few else _BY_NAME + 1  # how many seeds have room is counted over all pairs
     return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, most)
 
 

@@ -151,3 +151,81 @@ async def test_what_the_limits_leave_uncompared_is_told(plain_agent: Agent, monk
             assert (cut["truncated"], cut["total_pairs_evaluated"]) == (True, 2), limit
             beside = await do(plain_agent, "graph_merge_suggestions", min_score=0.05, entity_id="all Atlas")
             assert beside["truncated"] == (limit == "_NAMES"), limit
+
+
+async def _all_pages(agent: Agent, **asked: Any) -> tuple[list[tuple[str, str]], list[bool]]:
+    """The pairs of all pages, and what each page says of being cut."""
+    found: list[tuple[str, str]] = []
+    cuts: list[bool] = []
+    cursor: dict[str, str] = {}
+    while len(cuts) < 50:
+        answer = await do(agent, "graph_merge_suggestions", min_score=0.05, limit=100, **asked, **cursor)
+        found += [(one["entity_a"]["id"], one["entity_b"]["id"]) for one in answer["suggestions"]]
+        cuts.append(answer["truncated"])
+        if "next_cursor" not in answer:
+            break
+        cursor = {"cursor": answer["next_cursor"]}
+    return found, cuts
+
+
+def _bounds(patched: pytest.MonkeyPatch, **bounds: int) -> None:
+    """As those of 50,000 names, for a few dozen."""
+    for bound, most in bounds.items():
+        patched.setattr(module, f"_{bound}", most)
+
+
+FIRST = [entity(f"{word} pale {kind}") for word in ("birch", "cedar", "elder", "hazel") for kind in ("leaf", "root")]
+LIKEST = [
+    entity(name)
+    for word in ("thuja", "umbra", "viola", "yucca")
+    for name in (f"{word} {word}vine", f"{word}vine {word}", f"{word} {word} {word}vine")
+]
+APART = [entity("acorn lime bark"), entity("zz bark lime"), entity("zz lime bark")]
+
+
+@pytest.mark.shows("graph_merge_suggestions", 10, 12)
+async def test_pages_tell_every_pair_by_name_once_though_the_likest_are_of_later_entities(
+    plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs were taken from the likest of all names, so that those of the first entities were lost without a word."""
+    await plain_agent.batch([*FIRST, *LIKEST, *APART])
+    whole, cuts = await _all_pages(plain_agent)
+    assert (len(whole), cuts) == (len(set(whole)), [False])
+    assert {("birch-pale-leaf", "birch-pale-root"), ("acorn-lime-bark", "zz-bark-lime")} <= set(whole)
+    _bounds(monkeypatch, EACH_WITH_EACH=20, SEEDS=2, BY_NAME=8, PAIRS=12)
+    paged, cuts = await _all_pages(plain_agent)
+    assert sorted(paged) == sorted(whole)
+    assert len(cuts) > 2
+    assert not any(cuts)
+
+
+@pytest.mark.shows("graph_merge_suggestions", 10, 12)
+async def test_pages_tell_every_pair_once_where_few_of_many_names_have_vectors(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pair whose entities belong to two pages was told on both."""
+    await agent.batch([entity(name, description=TEXT) for name in ("aster", "ginkgo", "mallow", "zelkova")])
+    recipe, agent.service.embedder.identity = agent.service.embedder.identity, None
+    await agent.batch([*FIRST, *LIKEST, *APART])
+    agent.service.embedder.identity = recipe
+    asked = {"min_embedding_similarity": 0.7}
+    whole, cuts = await _all_pages(agent, **asked)
+    assert (len(whole), cuts) == (len(set(whole)), [False])
+    assert {("aster", "zelkova"), ("ginkgo", "mallow"), ("acorn-lime-bark", "zz-bark-lime")} <= set(whole)
+    _bounds(monkeypatch, EACH_WITH_EACH=20, SEEDS=2, BY_NAME=8, PAIRS=12)
+    paged, cuts = await _all_pages(agent, **asked)
+    assert sorted(paged) == sorted(whole)
+    assert len(cuts) > 2
+    assert not any(cuts)
+
+
+@pytest.mark.shows("graph_merge_suggestions", 12)
+async def test_a_page_tells_that_its_entities_have_more_pairs_than_it_looks_at(
+    plain_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await plain_agent.batch([*(entity(f"birch pale {kind}") for kind in ("bark", "leaf", "root", "stem")), *LIKEST])
+    _bounds(monkeypatch, EACH_WITH_EACH=10, SEEDS=4, BY_NAME=5)
+    paged, cuts = await _all_pages(plain_agent)
+    assert cuts == [True] + [False] * (len(cuts) - 1)
+    assert len([pair for pair in paged if pair[0].startswith("birch")]) == 5
+    assert len([pair for pair in paged if not pair[0].startswith("birch")]) == len(LIKEST)
