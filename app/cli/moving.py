@@ -132,6 +132,8 @@ def take_over(
 ) -> None:
     """Learn the memory of another system, beside what the tenant knows; whole or not at all.
 
+    Earlier changes of the tenant cannot be undone afterwards.
+
     mcp-memory: memory.jsonl of the MCP reference memory server. graph-memory: an export of the graph-memory server.
     triplets: CSV with the columns subject, predicate, object and, if known, valid_at, invalid_at, fact.
     """
@@ -142,13 +144,7 @@ def take_over(
     )
     for bad in found["skipped"]:
         note(f"line {bad['line']} left out: {bad['why']}")
-    told = counted(found["relations"], "relation")
-    among = counted(found["entities"], "entity", "entities")
-    words = (
-        f"Tenant {found['tenant']} learned {told} ({found['created_relations']} of them new) "
-        f"among {among} ({found['created_entities']} new)."
-    )
-    answer(found, words + _unembedded(found), as_json)
+    answer(found, _learned(found), as_json)
 
 
 def compact(as_json: Json = False) -> None:
@@ -173,6 +169,16 @@ def compact(as_json: Json = False) -> None:
 
 def _held(found: dict[str, Any]) -> str:
     return f"{counted(found['nodes'], 'node')} and {counted(found['edges'], 'edge')}"
+
+
+def _learned(found: dict[str, Any]) -> str:
+    told = counted(found["relations"], "relation")
+    among = counted(found["entities"], "entity", "entities")
+    words = (
+        f"Tenant {found['tenant']} learned {told} ({found['created_relations']} of them new) "
+        f"among {among} ({found['created_entities']} new).{_unembedded(found)}"
+    )
+    return f"{words}\nIts undo records, cursors and idempotency keys from before have ended."
 
 
 def _unembedded(found: dict[str, Any]) -> str:

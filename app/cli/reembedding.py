@@ -23,13 +23,20 @@ _SHOWN_SECONDS = 2.0
 
 
 def reembed(
-    yes: Annotated[bool, typer.Option("--yes", help="Let another model take the place of the one in use.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Let another model take the place of the one in use.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Embed every entity of every tenant that has no vector of the setting's model (GRAPHKEEP_EMBEDDING).
 
-    Where that is another model than the one in use, it is decided on first: everything is found by its words until it
-    has its new vector. Interrupted, the command goes on when it is repeated. Exit code 1 if something is left to do.
+    Where that is another model than the one in use, it takes --yes and is decided on first: everything is found by its
+    words until it has its new vector. Interrupted, the command goes on when it is repeated. Exit code 1 if something is
+    left to do.
     """
     require("server")
     settings = read_settings()
@@ -81,14 +88,20 @@ def _entities(number: int) -> str:
     return counted(number, "entity", "entities")
 
 
+def _named(key: str) -> str:
+    """A decision's key in words."""
+    model, dimension, recipe = key.rsplit("|", 2)
+    return f"{model} ({dimension} dimensions, recipe {recipe})"
+
+
 def _words(found: dict[str, Any]) -> str:
     if not found["applied"]:
         return (
-            f"The database's vectors are by {found['from']}; the setting gives {found['to']}. Embedding "
-            f"{_entities(found['left'])} anew takes a while, and each is found by its words alone until it has its new "
-            "vector. Nothing was changed. Go on with: graphkeep reembed --yes"
+            f"The database's vectors are by {_named(found['from'])}; the setting gives {_named(found['to'])}. "
+            f"Embedding {_entities(found['left'])} anew takes a while, and each is found by its words alone until it "
+            "has its new vector. Nothing was changed. Go on with: graphkeep reembed --yes"
         )
-    words = f"{found['to']} embedded {_entities(found['embedded'])}."
+    words = f"{_named(found['to'])} embedded {_entities(found['embedded'])}."
     if found["failed"]:
         words += " The model stopped answering."
     if found["left"]:

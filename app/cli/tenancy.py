@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -32,7 +33,9 @@ def tenant_rename(
 @tenants.command("delete")
 def tenant_delete(
     name: Name,
-    confirm: Annotated[str, typer.Option(help="The name once more: this cannot be undone.")],
+    confirm: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name once more (required): this cannot be undone.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Delete a tenant for good and erase all of it; a signed certificate says what went and what may be left on disk.
@@ -40,6 +43,11 @@ def tenant_delete(
     Every gateway refuses its tokens within 5 seconds, and its name is free again. A deletion that was cut short goes
     on when the command is repeated.
     """
+    if confirm is None:
+        raise typer.BadParameter(
+            f"this cannot be undone, so --confirm wants the tenant's name once more: --confirm {shlex.quote(name)}. "
+            "Nothing was changed."
+        )
     found = do(lambda administration: administration.delete_tenant(name, confirm, shown=note))
     erased = ", ".join(f"{kind} {many}" for kind, many in found["certificate"]["erased"].items()) or "nothing"
     files = counted(found["certificate"]["files"], "file")

@@ -51,6 +51,7 @@ class Mismatch(InvalidInput):
 
     reason = "checksum_mismatch"
     status = 422
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)

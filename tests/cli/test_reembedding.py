@@ -61,11 +61,13 @@ async def test_another_model_takes_over_only_when_told_to(
     asked = await reembedding._run(settings, yes=False)
     assert (asked["applied"], asked["changes"], asked["left"]) == (False, True, 1)
     assert "--yes" in reembedding._words(asked)
+    assert "by old (384 dimensions, recipe 1)" in reembedding._words(asked)
     assert (await examined(database)).ok
     done = await reembedding._run(settings, yes=True)
     assert (done["from"], done["to"]) == ("old|384|1", f"{PACKAGED}|384|1")
     assert (done["applied"], done["embedded"], done["left"]) == (True, 1, 0)
     assert "restart it" in reembedding._words(done)
+    assert "|" not in reembedding._words(asked) + reembedding._words(done)
     again = await reembedding._run(settings, yes=False)
     assert (again["applied"], again["changes"], again["embedded"], again["left"]) == (True, False, 0, 0)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.console.words import ACTIONS, action_in_words, browser_in_words, moment
+from app.memory.tools import TOOLS
 
 APP = Path(__file__).parents[2] / "app"
 NOTED = re.compile(r"""(?:\bnote\(\s*|\baction=)"([a-z_.]+)\"""")
@@ -53,3 +54,15 @@ def test_everything_that_is_audited_has_words() -> None:
     assert len(noted) > 20
     assert noted - set(ACTIONS) == set()
     assert action_in_words("not.known.yet") == "not.known.yet"
+
+
+def _notes(module: str) -> bool:
+    """Whether a module of the room that ``module`` belongs to appends entries for its calls."""
+    room = APP.parent.joinpath(*module.split(".")).parent
+    return any("await noted(" in path.read_text("utf-8") for path in room.glob("*.py"))
+
+
+def test_every_tool_whose_calls_are_audited_has_words() -> None:
+    tools = {tool.name for tool in TOOLS if not tool.read_only and _notes(tool.run.__module__)}
+    assert {"graph_merge", "graph_prune", "graph_undo", "graph_weaken"} <= tools
+    assert {name.replace("graph_", "memory.", 1) for name in tools} - set(ACTIONS) == set()

@@ -125,6 +125,7 @@ async def test_what_is_not_what_the_sender_says_is_not_stored(
     answer = await client.put("/ingest/wrong.md", content=b"content", headers=head)
     assert (answer.status_code, answer.json()["reason"], answer.json()["ok"]) == (status, reason, False)
     assert "Nothing was stored" in answer.json()["message"]
+    assert answer.json()["retryable"] is ("send it again" in answer.json()["message"])
     assert len(stored(gateway)) == before
 
 

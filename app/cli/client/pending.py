@@ -1,6 +1,7 @@
 """``graphkeep pending``: the line that a session begins with, or nothing.
 
-It runs at the start of every session, so it never fails, never asks and never takes longer than a second.
+It runs at the start of every session, so it never fails, never asks and never takes longer than a second. That the
+gateway refuses the token is the one trouble that it tells, apart from the answer: it does not pass by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from http.client import HTTPConnection, HTTPSConnection
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from app.cli.client.console import say
+from app.cli.client.console import note, say
 from app.cli.client.place import read_address, read_token
 from app.cli.client.push.found import folder
 from app.cli.client.push.sent import unsent
@@ -24,12 +25,25 @@ __all__ = ["line", "run"]
 _SECONDS: Final = 0.8
 _LARGEST: Final = 64 * 1024
 _LONGEST: Final = 64
+_REFUSED: Final = (
+    "graphkeep pending: the gateway refuses this token; it needs one that is valid and has the scope memory:read "
+    "(GRAPHKEEP_TOKEN, or the file `token` of the graphkeep folder)."
+)
+
+
+class _TokenRefused(Exception):
+    """The gateway answered that the token is not valid, or may not ask this."""
 
 
 def run() -> None:
-    """Print the line, if there is one; whatever goes wrong, print nothing."""
+    """Print the line, if there is one; of what goes wrong, only that the token is refused is said (stderr)."""
     with suppress(Exception):
-        text = line(_asked(), unsent(folder()))
+        try:
+            found = _asked()
+        except _TokenRefused:
+            note(_REFUSED)
+            return
+        text = line(found, unsent(folder()))
         if text:
             say(text)
 
@@ -77,6 +91,9 @@ def _asked() -> Mapping[str, Any]:
     """What waits, asked without the heavier client: half of the second would go by before that is imported.
 
     It follows no redirect, so the token goes to the address that was configured and to no other.
+
+    Raises:
+        _TokenRefused: the gateway refuses the token. OSError, ValueError, StartError: there is no answer.
     """
     parts = urlsplit(read_address())
     headers = {"Authorization": f"Bearer {read_token()}", "Accept": "application/json"}
@@ -88,6 +105,8 @@ def _asked() -> Mapping[str, Any]:
         body = answer.read(_LARGEST)
     finally:
         connection.close()
+    if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        raise _TokenRefused
     if answer.status != HTTPStatus.OK:
         raise ConnectionError(answer.status)
     found: Mapping[str, Any] = json.loads(body)

@@ -88,7 +88,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         if self.path == "/slow/pending":
             threading.Event().wait(3)  # a gateway that hangs
         body = json.dumps(WAITING).encode()
-        self.send_response(302 if self.path == "/moved/pending" else 200)
+        self.send_response({"/moved/pending": 302, "/revoked/pending": 401, "/narrow/pending": 403}.get(self.path, 200))
         if self.path == "/moved/pending":
             self.send_header("Location", "/pending")
         self.send_header("Content-Length", str(len(body)))
@@ -129,6 +129,14 @@ def test_whatever_goes_wrong_it_is_silent_and_succeeds(tmp_path: Path, gateway: 
     known = {"GRAPHKEEP_ADDRESS": gateway + path if path != ":1" else "http://127.0.0.1:1"}
     done = _pending(tmp_path, **known, **({"GRAPHKEEP_TOKEN": "gk-1"} if path else {}))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("path", ["/revoked", "/narrow"])
+def test_a_token_that_is_refused_is_told_apart_from_the_answer(tmp_path: Path, gateway: str, path: str) -> None:
+    done = _pending(tmp_path, GRAPHKEEP_ADDRESS=gateway + path, GRAPHKEEP_TOKEN="gk-1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1)
+    assert "refuses this token" in done.stderr
+    assert "gk-1" not in done.stderr
 
 
 def test_address_and_token_come_from_the_environment_or_from_files_of_their_owner(

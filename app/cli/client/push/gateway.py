@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -133,7 +134,8 @@ class Gateway:
         for attempt in range(_ATTEMPTS):
             try:
                 answer = self._client.request(method, url, headers=dict(headers or {}))
-            except httpx2.TransportError:
+            except httpx2.TransportError as error:
+                self._require_trust(error)
                 self._wait(min(0.5 * 2**attempt, _LONGEST_WAIT))
                 continue
             if answer.status_code in (401, 403):
@@ -144,6 +146,18 @@ class Gateway:
         if answer is None:
             raise StartError(f"no gateway answers at {self._address}", exit_code=EX_UNAVAILABLE)
         return answer
+
+    def _require_trust(self, error: BaseException) -> None:
+        """An untrusted certificate stays one however often is asked."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
+            raise StartError(
+                f"the certificate of {self._address} is not trusted: {cause.verify_message}. Name the root certificate "
+                "of its authority with --authority ROOT, or in SSL_CERT_FILE. Nothing was sent.",
+                exit_code=EX_CONFIG,
+            ) from error
 
     def _json(self, answer: httpx2.Response) -> dict[str, Any]:
         try:

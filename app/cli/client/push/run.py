@@ -236,7 +236,8 @@ def _client(options: Options) -> httpx2.Client:
     verify: bool | ssl.SSLContext = True
     if options.authority is not None:
         try:
-            verify = ssl.create_default_context(cafile=str(options.authority))
+            verify = ssl.create_default_context()
+            verify.load_verify_locations(cafile=str(options.authority))
         except OSError as error:
             raise StartError(f"--authority: {options.authority} is no PEM file", exit_code=EX_CONFIG) from error
     headers = {"authorization": f"Bearer {read_token()}", "user-agent": "graphkeep-push"}

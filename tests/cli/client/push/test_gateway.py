@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import http.server
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
 import httpx2
 import pytest
 
 from app.cli.client.push.gateway import Gateway, Refused
+from app.cli.client.push.run import Options, _client
+from app.errors import StartError
+from tests.cli.connector.test_network import self_signed
 
 URL = "http://localhost/ingest/uploads/1"
 
@@ -60,3 +69,31 @@ def test_an_upload_at_another_address_gets_neither_bytes_nor_the_token(named: st
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as client, pytest.raises(Refused, match="another"):
         Gateway(client, "http://localhost").begin({"filename": "a.md"}, 1)
     assert [str(url) for url in asked] == ["http://localhost/ingest/uploads"]
+
+
+@pytest.fixture
+def behind_tls(tmp_path: Path) -> Iterator[str]:
+    """Where HTTPS answers with a certificate (``certificate.pem`` in ``tmp_path``) that nobody else vouches for."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*self_signed(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"https://localhost:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_certificate_that_is_not_trusted_is_named_with_what_to_do_and_not_asked_again(
+    behind_tls: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHKEEP_TOKEN", "gk-1")
+    waits: list[float] = []
+    with (
+        _client(Options(behind_tls)) as client,
+        pytest.raises(StartError, match=r"certificate of .*--authority ROOT") as told,
+    ):
+        Gateway(client, behind_tls, wait=waits.append).known("a.md")
+    assert ("SSL_CERT_FILE" in str(told.value), waits) == (True, [])
+    with _client(Options(behind_tls, authority=tmp_path / "certificate.pem")) as client:
+        assert Gateway(client, behind_tls, wait=waits.append).known("a.md") is None
