@@ -166,7 +166,7 @@ class _Writer:
         steps = self._decide(known, locked, rules, now)
         entities = await _composed([(own[id_], involved[id_]) for id_ in sorted(involved)], self._vectors.key)
         self._check(own, steps, entities)
-        answer = report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [])
+        answer = report(work, involved, own, steps, [NO_VECTOR] if self._unembedded(entities) else [], now)
         ended = [relation for step in steps for relation in step.outcome.ended]
         if not ended:
             await writing.run(WRITE, **self._written(entities, known))

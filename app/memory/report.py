@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from app.contract import Json
 from app.memory.compose import Involved, Stored
 from app.memory.moments import moment_text
 from app.memory.resolving import Work
-from app.memory.timeline import Outcome, Relation
+from app.memory.timeline import Outcome, Relation, Said
 
 __all__ = ["Step", "report"]
+
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,9 @@ def report(
     locked: Mapping[str, Stored],
     steps: Sequence[Step],
     also: Sequence[str],
+    now: datetime,
 ) -> Json:
-    """The answer. ``locked`` are the copies as they were under the lock, ``also`` more warnings."""
+    """The answer. ``locked`` are the copies as they were under the lock at ``now``, ``also`` more warnings."""
     created = {id_ for id_ in involved if work.known[id_].wide is None and locked[id_].times_mentioned == 0}
     names = {id_: (work.known[id_].wide or locked[id_]).name for id_ in involved}
     answer: Json = {
@@ -57,7 +61,7 @@ def report(
         "edges_failed": 0,
         "failed_refs": [],
         "superseded": _superseded(steps),
-        "warnings": [*work.plan.warnings, *_types(work, locked), *also],
+        "warnings": [*work.plan.warnings, *_types(work, locked), *_to_come(work, names, now), *also],
     }
     if work.plan.single:
         return _single(steps[0]) | answer
@@ -84,7 +88,7 @@ def _details(work: Work, names: Mapping[str, str], created: set[str], steps: Seq
     entities = [{"entity": names[id_], "action": "created" if id_ in created else "merged"} for id_ in described]
     edges = [
         {
-            "edge": f"{names[relation.source]}→{relation.relation}→{names[relation.target]}",
+            "edge": _named(relation, names),
             "action": step.action,
             "weight": step.shown.weight,
         }
@@ -112,3 +116,22 @@ def _types(work: Work, locked: Mapping[str, Stored]) -> list[str]:
                 f"{mention.name} is a {held}; an entity keeps its first type, {mention.type} was not applied."
             )
     return list(dict.fromkeys(warnings))
+
+
+def _to_come(work: Work, names: Mapping[str, str], now: datetime) -> list[str]:
+    """A warning for each relation that is said to begin after ``now``; what is beyond a few is counted."""
+    begins = {said.triple: said for said in work.said if said.valid_at is not None and said.valid_at > now}
+    warnings = [
+        f"{_named(said, names)} begins in the future ({moment_text(said.valid_at)}) and counts as current from now on; "
+        "what it replaced is found with as_of."
+        for said in list(begins.values())[:_NAMED]
+    ]
+    if len(begins) > _NAMED:
+        warnings.append(
+            f"{len(begins) - _NAMED} more relations begin in the future: for each of them the same is true."
+        )
+    return warnings
+
+
+def _named(relation: Relation | Said, names: Mapping[str, str]) -> str:
+    return f"{names[relation.source]}→{relation.relation}→{names[relation.target]}"

@@ -170,6 +170,34 @@ async def test_an_entity_keeps_its_first_type_and_says_so(agent: Agent) -> None:
     assert (await agent.entity("Vim"))["type"] == "Object"
 
 
+async def test_a_beginning_in_the_future_counts_from_now_on_and_the_answer_says_so(agent: Agent) -> None:
+    await agent.relate("Ann", "WORKS_AT", "Acme", to_type="Organization", valid_at="2020-01-01")
+    told = {"to_type": "Organization", "valid_at": "2999-01-01"}
+    first = await agent.relate("Ann", "WORKS_AT", "Globex", **told)
+    assert first["warnings"] == [
+        "Ann→WORKS_AT→Globex begins in the future (2999-01-01T00:00:00Z) and counts as current from now on; "
+        "what it replaced is found with as_of."
+    ]
+    assert set(await agent.edges("Ann")) == {("ann", "WORKS_AT", "globex")}
+    assert set(await agent.edges("Ann", as_of="2026-01-01")) == {("ann", "WORKS_AT", "acme")}
+
+
+async def test_of_many_beginnings_in_the_future_a_few_are_named_and_the_rest_counted(plain_agent: Agent) -> None:
+    people = [f"Person {number}" for number in range(9)]
+    answer = await plain_agent.batch(
+        [{"name": name, "type": "Person"} for name in ["Ann", *people]],
+        [
+            {"from": "Ann", "relation": "KNOWS", "to": name, "valid_at": "2999-01-01" if number else "2020-01-01"}
+            for number, name in enumerate(people)
+        ],
+    )
+    *named, rest = (warning for warning in answer["warnings"] if "in the future" in warning)
+    assert [warning.split(" begins in the future")[0] for warning in named] == [
+        f"Ann→KNOWS→Person {number}" for number in range(1, 6)
+    ]
+    assert rest == "3 more relations begin in the future: for each of them the same is true."
+
+
 @pytest.mark.shows("graph_relate", 11)
 async def test_confidence_rises_and_never_falls(agent: Agent) -> None:
     await agent.relate("Ann", "USES", "Vim", weight=0.6)

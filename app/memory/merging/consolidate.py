@@ -22,7 +22,8 @@ _VALIDITY: Final = ("valid_at", "invalid_at", "ended_at", "ingested_at")
 def consolidated(kept: Image, other: Image, now: datetime) -> Image:
     """``other`` joined into ``kept``: the greater weight, all evidence, properties that ``kept`` lacks.
 
-    What holds beats what ended, the later end an earlier one; the times that lose are kept in ``past``.
+    What holds beats what ended, the later end an earlier one; the times that lose are kept in ``past``. Of two that
+    hold the earlier known beginning counts.
     """
     mine, theirs = kept["properties"], other["properties"]
     moments = {*kept["moments"], *other["moments"], "last_confirmed"}
@@ -34,9 +35,8 @@ def consolidated(kept: Image, other: Image, now: datetime) -> Image:
     first, second = (mine, theirs) if _rank(mine) >= _rank(theirs) else (theirs, mine)
     values |= {name: first.get(name) for name in _VALIDITY}
     if "invalid_at" not in mine and "invalid_at" not in theirs:
-        starts = (mine.get("valid_at"), theirs.get("valid_at"))
-        # One without a beginning has held ever since.
-        values["valid_at"] = None if None in starts else _earlier(mine, theirs, "valid_at")
+        # Without a known beginning what is told later of an older time would put an end to it.
+        values["valid_at"] = _earlier(mine, theirs, "valid_at")
         values["ingested_at"] = _earlier(mine, theirs, "ingested_at")
     values["past"] = _past(first, second)
     values.pop("decay_state", None)  # it is computed from a weight that no longer counts
@@ -76,9 +76,23 @@ def _past(first: Mapping[str, Any], second: Mapping[str, Any]) -> str | None:
     past = [interval for side in (first, second) for interval in orjson.loads(side.get("past") or "[]")]
     if "invalid_at" in second and _interval(second) != _interval(first):
         past.append(_interval(second))
+    past += _before(first, second)
     distinct = {orjson.dumps(interval): interval for interval in past}
     ordered = sorted(distinct.values(), key=lambda interval: str(interval.get("invalid_at") or ""))
     return orjson.dumps(ordered[-_PAST:]).decode() if ordered else None
+
+
+def _before(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The time before the beginning that only one of two current copies knows: the other denies no moment of it.
+
+    It is what ``graph_relate`` keeps when it is told a beginning; what was believed is said by the relation itself.
+    """
+    if "invalid_at" in first or "invalid_at" in second or ("valid_at" in first) == ("valid_at" in second):
+        return []
+    undated, dated = (second, first) if "valid_at" in first else (first, second)
+    told = moment_text(moment_of(undated, "ingested_at"))
+    until = moment_text(moment_of(dated, "valid_at"))
+    return [{**_interval(undated), "invalid_at": until, "ingested_at": told, "ended_at": told}]
 
 
 def _interval(properties: Mapping[str, Any]) -> dict[str, Any]:

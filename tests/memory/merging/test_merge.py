@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from app.errors import Conflict, Forbidden, InvalidInput, NotFound
-from app.memory.merging.consolidate import consolidated
 from app.memory.service import MemoryService
 from app.store.control.audit import Audit
 from app.store.database import Database
@@ -177,19 +175,6 @@ async def test_what_comes_together_is_what_is_left_of_both_whether_or_not_it_was
         held.append(((await agent.entity("Robert"))["confidence"], edges["robert", "USES", "vim"]["weight"]))
     assert held[0] == pytest.approx((0.8 * 0.998**50, 0.8 * 0.997**50))
     assert held[1] == pytest.approx(held[0])
-
-
-@pytest.mark.parametrize("times", [("2020-01-01", "2024-01-01"), (None, "2024-01-01"), ("2024-01-01", None)])
-def test_two_copies_that_hold_have_held_since_the_earlier_beginning_and_unknown_is_ever_since(
-    times: tuple[str | None, str | None],
-) -> None:
-    first, second = (
-        {"properties": {"ingested_at": "2025-01-01T00:00:00Z", **({"valid_at": f"{at}T00:00:00Z"} if at else {})}}
-        for at in times
-    )
-    whole = consolidated({**first, "moments": []}, {**second, "moments": []}, datetime.now(UTC))
-    earlier = None if None in times else "2020-01-01T00:00:00Z"
-    assert whole["properties"].get("valid_at") == earlier
 
 
 @pytest.mark.shows("graph_merge", 8)
