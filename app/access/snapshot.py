@@ -141,9 +141,7 @@ class Snapshot:
                     log.info("the snapshot is refreshed again")
                 failing = False
                 if self.age > FRESH_SECONDS and not slow:
-                    log.warning(
-                        "the snapshot took too long to read; calls were refused", seconds=round(self.age, 1)
-                    )
+                    log.warning("the snapshot took too long to read; calls were refused", seconds=round(self.age, 1))
                 slow = self.age > FRESH_SECONDS
             await asyncio.sleep(self._every)
 
