@@ -90,5 +90,5 @@ def test_the_light_client_imports_nothing_beyond_the_base(base: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     loaded = set(re.findall(r"'(app\.[^']+)'", ended.stdout))
     assert {name for name in loaded if not name.startswith(("app.cli", "app.settings"))} == {
-        *("app.config_file", "app.errors"),
+        *("app.config_file", "app.counting", "app.errors"),
     }

@@ -124,10 +124,10 @@ async def test_an_export_under_way_elsewhere_is_answered_like_one_that_never_was
         (worlds.crowded, "us-wide", ""),
     ):
         elsewhere = new_export_id()
-        await jobs.begin(elsewhere, tenant=tenant, subject=subject, layers=["", layer], answer=stands)
+        await jobs.begin(elsewhere, tenant=tenant, subject=subject, layers=["", layer], asked={}, answer=stands)
         assert await jobs.find(elsewhere, tenant, subject)
         assert (await gate.ask(caller, "graph_export", {"export_id": elsewhere})).text == made_up.text
-        await jobs.failed(elsewhere, "", "over")
+        await jobs.failed(elsewhere, 0, "", "over")
 
 
 @pytest.mark.parametrize("tool", WRITES)

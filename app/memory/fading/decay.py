@@ -1,8 +1,8 @@
 """``graph_decay``: what was not seen for long counts less, by how long that is and by nothing else.
 
-Batches of entities, each with the relations that start there, in the order of their ids and two at a time, one
-transaction each with its entry in the audit trail. A run that is cut short leaves every record as some run would: the
-next one brings all to where they belong. One that runs out of time says where to go on.
+Batch after batch of entities, each with the relations that start there, in the order of their ids, one transaction
+each with its entry in the audit trail. A run that is cut short leaves every record as some run would: the next one
+brings all to where they belong. One that runs out of time says where to go on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from app.memory.fading.queries import FADE, FADING, FADING_MERGED, IDS
 from app.memory.fading.rest import FLOOR
 from app.memory.fading.schemas import DecayInput
 from app.memory.queries import LOCK_COPIES
-from app.memory.together import together
 from app.settings import MemorySettings
 from app.store.control.standing import require_in_place
 from app.store.database import Database, Idempotency, TenantSession, Writing
@@ -26,8 +25,6 @@ from app.store.database import Database, Idempotency, TenantSession, Writing
 __all__ = ["decay"]
 
 _BATCH: Final = 2_000
-_AT_ONCE: Final = 2
-"""Batches that are written at the same time: no record belongs to two of them."""
 _RESERVE: Final = 15.0
 """Seconds of the deadline that a batch and the report may need."""
 _QUESTION: Final[Mapping[str, Any]] = {"tool": "graph_decay"}
@@ -96,13 +93,10 @@ async def _faded(
     terms = _terms(settings) | {"exempt": found["exempt"], "limit": arguments.limit}
     tally, done = _Tally(), 0
     while done < len(ids) and (done == 0 or call.deadline.remaining() > _RESERVE):
-        until = min(done + _BATCH * _AT_ONCE, len(ids))
-        batches = [terms | {"ids": ids[start : min(start + _BATCH, until)]} for start in range(done, until, _BATCH)]
-        for row in await together(
-            *(_read(session, batch) if arguments.dry_run else _write(session, call, batch) for batch in batches)
-        ):
-            tally.add(row, arguments.limit)
-        done = until
+        batch = terms | {"ids": ids[done : done + _BATCH]}
+        row = await _read(session, batch) if arguments.dry_run else await _write(session, call, batch)
+        tally.add(row, arguments.limit)
+        done = min(done + _BATCH, len(ids))
         await call.progress(done, len(ids), "entities")
     complete = done >= len(ids)
     answer: Json = {

@@ -289,7 +289,7 @@ async def test_a_run_that_runs_out_of_time_says_where_to_go_on(
     agent: Agent, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed stays, the rest follows with the cursor, and both together are one run."""
-    monkeypatch.setattr("app.memory.fading.decay._BATCH", 1)
+    monkeypatch.setattr("app.memory.fading.decay._BATCH", 2)
     await _some(agent)
     await backdate(database, agent, 40)
     reported: list[tuple[float, float | None]] = []
