@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +14,7 @@ from app.graph.queries import DETAILS, NEAREST, OUTLINES, TEXT, WHOLE_SET
 from app.graph.text import plain_tokens, query_terms, stem
 from app.store.database import TenantSession
 from app.store.values import spelt_moment
+from app.together import together
 
 __all__ = ["FEW_VECTORS", "Candidates", "Details", "details", "find", "outlines"]
 
@@ -67,14 +67,10 @@ async def find(
     """
     if embedder is None:
         return await _by_text(session, query, types)
-    try:
-        async with asyncio.TaskGroup() as group:
-            text = group.create_task(_by_text(session, query, types))
-            vector = group.create_task(_by_vector(session, embedder, query, k=k, types=types))
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
-    found = text.result()
-    found.vectors, found.exact, found.query_vector, found.recipe, found.note = vector.result()
+    found, vector = await together(
+        _by_text(session, query, types), _by_vector(session, embedder, query, k=k, types=types)
+    )
+    found.vectors, found.exact, found.query_vector, found.recipe, found.note = vector
     return found
 
 

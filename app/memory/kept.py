@@ -19,6 +19,7 @@ import orjson
 from app.memory.figures.queries import BOUNDS
 from app.store.database import TenantSession
 from app.store.statement import Statement
+from app.together import together
 
 __all__ = ["Kept", "Reader"]
 
@@ -191,5 +192,5 @@ async def _read_ranges(
     spans = _spans(bounds)
     ranges = [{"place": place, "start": spans[place][0], "end": spans[place][1]} for place in places]
     parts = [ranges[half::2] for half in range(2)] if len(ranges) > _AT_ONCE else [ranges]
-    found = await asyncio.gather(*(session.read(statement, **parameters, ranges=part) for part in parts))
+    found = await together(*(session.read(statement, **parameters, ranges=part) for part in parts))
     return {row["place"]: row for rows in found for row in rows}

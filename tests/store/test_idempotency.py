@@ -12,7 +12,7 @@ from app.store.idempotency import CLAIM
 from app.store.statement import statement
 from app.store.sweeping import SWEEP, keep_swept, sweep
 from app.store.trimming import FORGET_ANSWERS
-from tests.store.control.test_exporting import met, patient
+from tests.store.meeting import met, patient
 from tests.store.statements import ADD, FIND
 
 AGE = statement(

@@ -19,8 +19,8 @@ from app.memory.pending import pending
 from app.memory.schemas import QueryInput
 from app.memory.service import MemoryService
 from app.memory.stats import figures, hour
-from app.memory.together import together
 from app.store.database import TenantSession
+from app.together import together
 
 __all__ = ["build_context"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from app.contract import Call, Cursor
 from app.embedding.provider import Embedder
@@ -45,11 +45,10 @@ from app.memory.analysis.queries import (
 from app.memory.analysis.schemas import SuggestionsInput, Weights
 from app.memory.shapes import fitting
 from app.store.database import Database, TenantSession
+from app.together import together
 
 __all__ = ["suggestions"]
 
-S = TypeVar("S")
-T = TypeVar("T")
 
 SCALE: Final = "(1+cosine)/2"
 
@@ -160,7 +159,9 @@ async def _scope(session: TenantSession, arguments: SuggestionsInput, recipe: st
 
 async def _each_with_each(session: TenantSession, call: Call, scope: _Scope, least: float) -> _Found:
     """Pairs of all vectors and names; where they are too many for one call, those of the first seeds."""
-    (named, by_name, many), compared = await _both(_by_name(session, call, scope, None), _vectors(session, call, scope))
+    (named, by_name, many), compared = await together(
+        _by_name(session, call, scope, None), _vectors(session, call, scope)
+    )
     seeds = [scope.id] if scope.id else sorted(id_ for id_ in {*compared.ids, *named} if id_ > scope.after)
     among = None if scope.id is None and not scope.after else frozenset(seeds)
     near = await in_thread(Clock(call.deadline, _NARROWER), compared.pairs, among, least, _WIDTH)
@@ -218,7 +219,7 @@ async def _through_the_index(session: TenantSession, call: Call, scope: _Scope, 
         seeds = found[0]["seeds"]
     last = None if len(seeds) <= _SEEDS else seeds[_SEEDS - 1]
     seeds = seeds[:_SEEDS]
-    (named, by_name, many), (near, reached) = await _both(
+    (named, by_name, many), (near, reached) = await together(
         _by_name(session, call, scope, frozenset(seeds)), _nearest(session, call, scope, seeds, least)
     )
     cut = many or len(by_name) > _BY_NAME
@@ -279,16 +280,6 @@ def _alike(
         seeds = frozenset(entity.id for entity in named if entity.id > scope.after)
     most = None if scope.few else _BY_NAME + 1  # how many seeds have room is counted over all pairs
     return {entity.id: entity for entity in named}, pairs_by_name(clock, named, seeds, most)
-
-
-async def _both(one: Coroutine[Any, Any, S], two: Coroutine[Any, Any, T]) -> tuple[S, T]:
-    """Both answers; where one fails the other is called off."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            first, second = group.create_task(one), group.create_task(two)
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
-    return first.result(), second.result()
 
 
 async def _compared(session: TenantSession, scope: _Scope, pairs: Sequence[Pair]) -> dict[Pair, float]:

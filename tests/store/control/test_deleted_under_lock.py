@@ -29,7 +29,7 @@ from app.store.control import (
 from app.store.database import Database
 from app.store.statement import REGISTERED, Statement, statement
 from tests.identity import fresh_name
-from tests.store.control.test_exporting import met, patient
+from tests.store.meeting import met, patient
 
 _LATE: Final = 9e12
 _LOCKS: Final = re.compile(r"SET (\w)\.(?:locked = true|renewed = \$now|asked_at = \$at)")

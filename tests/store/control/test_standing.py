@@ -7,24 +7,19 @@ import secrets
 
 import pytest
 
-from app.context import Deadline
 from app.errors import Overloaded
 from app.store.control.moves import LOCK, Move, Moves
 from app.store.control.standing import require_active, require_in_place
 from app.store.control.tenants import Tenant, Tenants, TenantState
 from app.store.database import Database
-from app.store.session import ControlSession, Writing
+from app.store.session import Writing
 from tests.identity import fresh_name
+from tests.store.meeting import patient, waits
 
 
 @pytest.fixture
 def tenants(database: Database) -> Tenants:
     return Tenants(database.control)
-
-
-def patient(database: Database) -> ControlSession:
-    """Time to spare: a busy machine must not end what a test holds open."""
-    return database.control.until(Deadline.after(120), "test")
 
 
 async def allowed(database: Database, data: str) -> tuple[bool, bool]:
@@ -77,23 +72,9 @@ async def test_a_tenant_is_not_frozen_before_a_write_that_asked_has_ended(databa
     writing = asyncio.create_task(patient(database).write(work))
     await asyncio.wait({writing, asyncio.create_task(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
     freezing = asyncio.create_task(moving(database, tenant))
-    await _waits_for_a_lock(database)
+    await waits(database, LOCK)
     assert not freezing.done()
     go_on.set()
     await writing
     await freezing
     assert await allowed(database, tenant.data) == (False, False)
-
-
-async def _waits_for_a_lock(database: Database) -> None:
-    async with asyncio.timeout(60), database.driver.session(database=database.name) as session:
-        while True:
-            result = await session.run(
-                "SHOW TRANSACTIONS YIELD status, currentQuery WHERE status STARTS WITH 'Blocked' "
-                "AND currentQuery CONTAINS $wanted RETURN count(*) AS waiting",
-                wanted=LOCK.text,
-            )
-            row = await result.single()
-            if row is not None and row["waiting"]:
-                return
-            await asyncio.sleep(0.02)

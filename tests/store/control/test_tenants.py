@@ -16,7 +16,7 @@ from app.store.control.tenants import (
 )
 from app.store.database import Database
 from tests.identity import fresh_name
-from tests.store.control.test_exporting import met, patient
+from tests.store.meeting import met, patient
 
 
 @pytest.fixture
